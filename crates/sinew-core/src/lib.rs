@@ -1,0 +1,21 @@
+//! Sinew's vocabulary: every rule that can be written without I/O, threads or clocks.
+//!
+//! Plain values and functions, `no_std` and `alloc` only, so that each rule is tested exhaustively and
+//! reused on small targets:
+//!
+//! - [`Signal`]: the fourteen reasons for which control leaves a fiber;
+//! - [`Status`]: what a fiber is doing, which is the number of its last signal;
+//! - [`Mask`]: the signals of a fiber that its resumer catches, and [`Flags`], the seed's letters for it.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod mask;
+mod signal;
+mod status;
+
+pub use mask::{Bindings, Flags, Mask, MaskError};
+pub use signal::{Signal, UnknownSignal};
+pub use status::Status;

@@ -1,0 +1,94 @@
+//! The one place in Sinew that names atomics, locks and threads.
+//!
+//! Everything concurrent is written against this crate, so that a model checker can take std's place
+//! without a second copy of the code: `--cfg loom` puts loom's types here (every interleaving of a small
+//! protocol), `--cfg shuttle` shuttle's (random schedules of a larger one), and nothing puts std's.
+//!
+//! - [`atomic`], [`Arc`], [`Mutex`], [`RwLock`], [`thread`], [`hint`] follow the choice;
+//! - [`statics`] is always std's: process-wide singletons, which no model runs;
+//! - [`capacity`] shrinks a constant under a model, so that the model stays small.
+//!
+//! The locks do not poison: a panic while one is held leaves the value as it is. Sinew's own critical
+//! sections run no user code, so there is no torn state to protect anybody from.
+
+#![forbid(unsafe_code)]
+
+#[cfg(all(loom, shuttle))]
+compile_error!("choose one model: --cfg loom or --cfg shuttle");
+
+mod lock;
+pub mod statics;
+
+#[cfg(not(any(loom, shuttle)))]
+use std as chosen;
+
+#[cfg(loom)]
+use loom as chosen;
+
+#[cfg(shuttle)]
+use shuttle as chosen;
+
+pub use chosen::sync::Arc;
+pub use chosen::sync::atomic;
+pub use chosen::{hint, thread};
+pub use lock::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// True in a build for a model checker.
+pub const MODEL: bool = cfg!(any(loom, shuttle));
+
+/// A capacity that shrinks under a model: `production` in a normal build, `model` in one for a checker.
+pub const fn capacity(production: usize, model: usize) -> usize {
+    if MODEL { model } else { production }
+}
+
+/// Runs a model: every interleaving under loom, `SHUTTLE_SCHEDULES` random ones under shuttle, once with
+/// std's threads otherwise. Prints how many executions it took, so that a model that ran nothing shows.
+pub fn model(name: &str, body: impl Fn() + Send + Sync + 'static) {
+    use statics::{AtomicUsize, Ordering};
+    let executions = std::sync::Arc::new(AtomicUsize::new(0));
+    let counted = {
+        let executions = executions.clone();
+        move || {
+            executions.fetch_add(1, Ordering::Relaxed);
+            body();
+        }
+    };
+
+    #[cfg(loom)]
+    loom::model(counted);
+
+    #[cfg(shuttle)]
+    shuttle::check_random(counted, SHUTTLE_SCHEDULES);
+
+    #[cfg(not(any(loom, shuttle)))]
+    counted();
+
+    println!("MODEL {name} executions {}", executions.load(Ordering::Relaxed));
+}
+
+/// How many random schedules [`model`] tries under shuttle.
+pub const SHUTTLE_SCHEDULES: usize = 5_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_threads_that_count_under_a_lock_lose_nothing() {
+        model("count_under_lock", || {
+            let count = Arc::new(Mutex::new(0));
+            let other = {
+                let count = count.clone();
+                thread::spawn(move || *count.lock() += 1)
+            };
+            *count.lock() += 1;
+            other.join().unwrap();
+            assert_eq!(*count.lock(), 2);
+        });
+    }
+
+    #[test]
+    fn a_model_build_uses_the_small_capacity() {
+        assert_eq!(capacity(64, 2), if cfg!(any(loom, shuttle)) { 2 } else { 64 });
+    }
+}
