@@ -1,0 +1,138 @@
+//! The Linux calls under slabs: nothing above this file maps, advises, protects or probes memory.
+//!
+//! Safe functions here cannot break memory that they are not given: [`reserve`] makes a mapping of its own
+//! and `mincore` only writes to our buffer. The others say what their caller has to own.
+
+use std::io;
+use std::ops::Range;
+use std::ptr::{self, NonNull};
+
+use sinew_sync::statics::OnceLock;
+
+/// Makes every access to the range fault, without a mapping of its own (Linux 6.13).
+const MADV_GUARD_INSTALL: libc::c_int = 102;
+
+/// `MADV_DONTNEED` for locked memory (Linux 5.18).
+const MADV_DONTNEED_LOCKED: libc::c_int = 24;
+
+/// Linux's own default, for when the file cannot be read.
+const DEFAULT_MAX_MAP_COUNT: usize = 65_530;
+
+/// Pages that one `mincore` call reports on.
+const PROBED_AT_ONCE: usize = 1024;
+
+/// Bytes of a page.
+pub(crate) fn page_size() -> usize {
+    static PAGE_SIZE: OnceLock<usize> = OnceLock::new();
+    *PAGE_SIZE.get_or_init(|| {
+        // SAFETY: sysconf reads no memory of ours.
+        let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        usize::try_from(bytes).expect("Linux always knows its page size")
+    })
+}
+
+/// `vm.max_map_count` as it was when first asked: how many mappings the kernel grants this process.
+pub(crate) fn max_map_count() -> usize {
+    static MAX_MAP_COUNT: OnceLock<usize> = OnceLock::new();
+    *MAX_MAP_COUNT.get_or_init(|| {
+        std::fs::read_to_string("/proc/sys/vm/max_map_count")
+            .ok()
+            .and_then(|text| text.trim().parse().ok())
+            .unwrap_or(DEFAULT_MAX_MAP_COUNT)
+    })
+}
+
+/// Maps `bytes` of zeroed, readable and writable memory, page aligned, of which nothing is backed until it
+/// is touched, and never by huge pages (one touched byte would cost 2 MiB).
+pub(crate) fn reserve(bytes: usize) -> io::Result<NonNull<u8>> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: without MAP_FIXED the kernel picks addresses that nothing uses.
+    let start =
+        unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the range was mapped just above and this advice changes no content. A kernel built without
+    // huge pages refuses it, and then there is nothing to refuse.
+    unsafe { libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE) };
+    Ok(NonNull::new(start.cast()).expect("the kernel maps nothing at address zero unasked"))
+}
+
+/// Makes every access to the range fault, by markers in the page tables.
+///
+/// # Safety
+///
+/// The range is whole pages of a reserved mapping, and nobody else uses them: their content is lost.
+pub(crate) unsafe fn install_guard(start: NonNull<u8>, bytes: usize) -> io::Result<()> {
+    // SAFETY: the caller owns these pages and has nothing in them.
+    succeeded(unsafe { libc::madvise(start.as_ptr().cast(), bytes, MADV_GUARD_INSTALL) })
+}
+
+/// Makes every access to the range fault, by a mapping of its own.
+///
+/// # Safety
+///
+/// As for [`install_guard`].
+pub(crate) unsafe fn protect(start: NonNull<u8>, bytes: usize) -> io::Result<()> {
+    // SAFETY: the caller owns these pages and has nothing in them.
+    succeeded(unsafe { libc::mprotect(start.as_ptr().cast(), bytes, libc::PROT_NONE) })
+}
+
+/// Gives the pages of the range back to the system; they read as zero from now on. False when the system
+/// keeps them (locked memory before Linux 5.18), contents and all.
+///
+/// # Safety
+///
+/// The range is whole pages of a reserved mapping, and nobody needs what is in them.
+pub(crate) unsafe fn decommit(start: NonNull<u8>, bytes: usize) -> bool {
+    let advise = |advice| {
+        // SAFETY: the caller owns these pages and gives their content up.
+        succeeded(unsafe { libc::madvise(start.as_ptr().cast(), bytes, advice) })
+    };
+    advise(libc::MADV_DONTNEED).or_else(|_| advise(MADV_DONTNEED_LOCKED)).is_ok()
+}
+
+/// Address of the lowest page in the range that is backed by memory.
+pub(crate) fn lowest_resident(range: Range<usize>) -> Option<usize> {
+    let mut lowest = None;
+    probe(range, |page| {
+        lowest = Some(page);
+        false
+    });
+    lowest
+}
+
+/// Bytes of the range that are backed by memory.
+pub(crate) fn resident(range: Range<usize>) -> usize {
+    let mut pages = 0;
+    probe(range, |_| {
+        pages += 1;
+        true
+    });
+    pages * page_size()
+}
+
+/// Calls `each` with every backed page of the range, lowest first, until it says false.
+fn probe(range: Range<usize>, mut each: impl FnMut(usize) -> bool) {
+    let page = page_size();
+    let mut backed = [0u8; PROBED_AT_ONCE];
+    for start in range.clone().step_by(PROBED_AT_ONCE * page) {
+        let bytes = (range.end - start).min(PROBED_AT_ONCE * page);
+        let address = ptr::without_provenance_mut::<libc::c_void>(start);
+        // SAFETY: mincore reads no memory at the address, and writes one byte for each of at most
+        // PROBED_AT_ONCE pages, which is what `backed` holds.
+        if unsafe { libc::mincore(address, bytes, backed.as_mut_ptr()) } != 0 {
+            return;
+        }
+        for (index, state) in backed[..bytes.div_ceil(page)].iter().enumerate() {
+            if state & 1 == 1 && !each(start + index * page) {
+                return;
+            }
+        }
+    }
+}
+
+/// The result of a call that answers zero or sets errno.
+fn succeeded(status: libc::c_int) -> io::Result<()> {
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
