@@ -1,6 +1,8 @@
 //! x
 
 mod memory;
+#[allow(dead_code, reason = "the first fiber installs it")]
+mod overflow;
 
 pub use memory::{GuardKind, Memory, Stack, StackError, StackSize, Usage, trim, usage};
 

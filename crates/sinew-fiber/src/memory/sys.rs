@@ -58,6 +58,16 @@ pub(crate) fn reserve(bytes: usize) -> io::Result<NonNull<u8>> {
     Ok(NonNull::new(start.cast()).expect("the kernel maps nothing at address zero unasked"))
 }
 
+/// Unmaps what [`reserve`] mapped.
+///
+/// # Safety
+///
+/// `start` and `bytes` are those of one `reserve`, and nothing uses the memory any more.
+pub(crate) unsafe fn release(start: NonNull<u8>, bytes: usize) {
+    // SAFETY: the caller owns exactly this mapping and gives it up.
+    unsafe { libc::munmap(start.as_ptr().cast(), bytes) };
+}
+
 /// Makes every access to the range fault, by markers in the page tables.
 ///
 /// # Safety
