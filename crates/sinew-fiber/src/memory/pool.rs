@@ -33,8 +33,9 @@
 //!
 //! `idle` is the low-water mark of warm: how few slots it has held since the last trim. The bottom `idle`
 //! slots have not been reached since then. Every take from warm lowers it to what is left; a trim takes
-//! from the bottom while it is not zero, a batch at a time so that takers always find the rest, and then
-//! sets it to the length, which starts the next period.
+//! from the bottom while it is not zero, a batch at a time so that takers find the rest, and then sets it to
+//! the length, which starts the next period. A taker that finds nothing while a batch is out maps more, or,
+//! at a limit of the system, is refused although the batch comes back a moment later.
 //!
 //! Models: `pool_take_give_trim`, `pool_growth` (here), `cache_bins_share_a_pool` (in the cache).
 

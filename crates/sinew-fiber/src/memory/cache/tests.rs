@@ -34,6 +34,7 @@ fn cache_bins_share_a_pool_without_sharing_or_losing_a_slot() {
             thread::spawn(move || {
                 let bin = open_bin();
                 come_and_go(&bin, &pool, 1);
+                pool.trim();
                 bin.flush(&pool);
             })
         };

@@ -86,9 +86,10 @@ impl Backing for Imaginary {
     }
 }
 
-/// A pool with `slots` slots, all of them warm and idle.
+/// A pool with `slots` slots, all of them warm and idle, and one more to be mapped, because a trim may have
+/// one in its hands.
 pub(crate) fn idle_pool(slots: usize) -> Arc<Pool<Imaginary>> {
-    let pool = Arc::new(Pool::new(Imaginary::new(slots, slots)));
+    let pool = Arc::new(Pool::new(Imaginary::new(slots + 1, slots)));
     let taken: Vec<Slot> = (0..slots).map(|_| pool.take().unwrap()).collect();
     pool.give(taken);
     pool.trim();
