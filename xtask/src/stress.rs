@@ -1,0 +1,143 @@
+//! `cargo xtask stress`: the release tests again and again, to meet the schedule that fails once in many.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::Failure;
+use crate::options::Options;
+use crate::process::{self, Show, cargo};
+use crate::report::{Tests, artifacts, ended_test, listed_tests};
+use crate::workspace;
+
+pub(crate) const HELP: &str = "\
+cargo xtask stress [--runs N] [--limit SECONDS]
+
+Builds the release tests of the crates that switch stacks and schedule, and runs them N times with 1, 2
+and 8 test threads in turn. The first failure ends the run.
+
+  --runs N          how often (20)
+  --limit SECONDS   how long one test program may take before it counts as hanging (300)
+";
+
+/// The crates whose tests depend on timing and on the optimiser.
+const STRESSED: [&str; 2] = ["sinew-fiber", "sinew-sched"];
+
+const TEST_THREADS: [&str; 3] = ["1", "2", "8"];
+
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    let mut options = Options::new(arguments);
+    let runs = options.number("--runs", 20)?;
+    let limit = Duration::from_secs(options.number("--limit", 300)?);
+    options.finish()?;
+
+    let programs = build().map_err(Failure::Work)?;
+    let started = Instant::now();
+    let mut total = Tests::default();
+    for run in 1..=runs {
+        let threads = TEST_THREADS[(run - 1) as usize % TEST_THREADS.len()];
+        let mut tests = Tests::default();
+        for program in &programs {
+            tests += program.run(threads, limit).map_err(Failure::Work)?;
+        }
+        total += tests;
+        println!(
+            "run {run} of {runs}, test threads {threads}: {tests}, {:.1} s",
+            started.elapsed().as_secs_f64()
+        );
+    }
+    if total.passed == 0 {
+        return Err(Failure::Work(format!("no test ran: {} have none", STRESSED.join(" and "))));
+    }
+    println!("{} passed, {} failed", total.passed, total.failed);
+    Ok(())
+}
+
+/// A built test program.
+struct Program {
+    path: PathBuf,
+    /// Where cargo would start it.
+    folder: PathBuf,
+}
+
+fn build() -> Result<Vec<Program>, String> {
+    let mut programs = Vec::new();
+    for name in workspace::existing(&STRESSED) {
+        let mut command = cargo(["test", "--release", "--no-run", "--lib", "--tests", "--package", name]);
+        command.arg("--message-format=json-render-diagnostics");
+        let finished = process::run(&mut command, Show::Stderr)?;
+        if !finished.end.is_success() {
+            return Err(format!("make the tests of {name} build ({})", finished.end));
+        }
+        let folder = workspace::root().join("crates").join(name);
+        programs.extend(artifacts(finished.lines()).into_iter().filter_map(|artifact| {
+            // A library that the tests use is built too, but is no program.
+            artifact.executable.map(|path| Program { path: path.into(), folder: folder.clone() })
+        }));
+    }
+    Ok(programs)
+}
+
+impl Program {
+    fn run(&self, threads: &str, limit: Duration) -> Result<Tests, String> {
+        let mut command = self.command();
+        command.env("RUST_TEST_THREADS", threads);
+        let finished = process::run_within(&mut command, Show::Nothing, limit, |process, printed| {
+            println!("{} hangs after {} s", self.name(), limit.as_secs());
+            print_threads(process);
+            match self.unfinished(printed) {
+                Ok(tests) => tests.iter().for_each(|test| println!("  not finished: {test}")),
+                Err(error) => println!("  its tests cannot be listed: {error}"),
+            }
+        })?;
+        if !finished.end.is_success() {
+            finished.lines().for_each(|line| println!("{line}"));
+            return Err(format!("{} failed with RUST_TEST_THREADS={threads}: {}", self.name(), finished.end));
+        }
+        Ok(Tests::count(finished.lines()))
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
+        command
+    }
+
+    fn name(&self) -> String {
+        self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned()
+    }
+
+    /// The tests that `printed` does not report as ended.
+    fn unfinished(&self, printed: &[String]) -> Result<Vec<String>, String> {
+        let listed = process::run(self.command().arg("--list"), Show::Nothing)?;
+        Ok(unfinished(&listed_tests(listed.lines()), printed))
+    }
+}
+
+fn unfinished(listed: &[&str], printed: &[String]) -> Vec<String> {
+    let ended: BTreeSet<&str> = printed.iter().filter_map(|line| ended_test(line)).collect();
+    listed.iter().filter(|test| !ended.contains(*test)).map(|test| (*test).to_owned()).collect()
+}
+
+/// The threads of a process and what each is doing; the test harness names a thread after its test.
+fn print_threads(process: u32) {
+    for task in workspace::entries(Path::new(&format!("/proc/{process}/task"))) {
+        let read = |file: &str| fs::read_to_string(task.join(file)).unwrap_or_default();
+        let status = read("status");
+        let state = status.lines().find_map(|line| line.strip_prefix("State:")).unwrap_or("?").trim();
+        println!("  thread {:<16} {state}", read("comm").trim());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_without_a_verdict_is_unfinished() {
+        let printed = ["running 3 tests", "test a ... ok", "test b - should panic ... ok"].map(str::to_owned);
+        assert_eq!(unfinished(&["a", "b", "c"], &printed), ["c"]);
+    }
+}
