@@ -81,19 +81,39 @@ impl Status {
     /// The signal that the fiber stopped with; none for a new or running one.
     #[inline]
     pub const fn signal(self) -> Option<Signal> {
-        match self {
-            Status::New | Status::Alive => None,
-            stopped => Some(Signal::ALL[stopped as usize]),
-        }
+        // Spelled out, so that the compiler sees that the numbers are the same.
+        Some(match self {
+            Status::Dead => Signal::Ok,
+            Status::Error => Signal::Error,
+            Status::Debug => Signal::Debug,
+            Status::Pending => Signal::Yield,
+            Status::User0 => Signal::User0,
+            Status::User1 => Signal::User1,
+            Status::User2 => Signal::User2,
+            Status::User3 => Signal::User3,
+            Status::User4 => Signal::User4,
+            Status::User5 => Signal::User5,
+            Status::User6 => Signal::User6,
+            Status::User7 => Signal::User7,
+            Status::Interrupted => Signal::Interrupt,
+            Status::Suspended => Signal::Await,
+            Status::New | Status::Alive => return None,
+        })
     }
 
     /// True if the fiber can never run again: dead, error and user0 to user4.
     #[inline]
     pub const fn is_terminal(self) -> bool {
-        match self.signal() {
-            Some(signal) => signal.is_terminal(),
-            None => false,
-        }
+        matches!(
+            self,
+            Status::Dead
+                | Status::Error
+                | Status::User0
+                | Status::User1
+                | Status::User2
+                | Status::User3
+                | Status::User4
+        )
     }
 
     /// True unless the fiber has ended. A running fiber counts as resumable in the seed, although resuming
@@ -129,7 +149,22 @@ impl Status {
 impl From<Signal> for Status {
     #[inline]
     fn from(signal: Signal) -> Status {
-        Status::ALL[signal as usize]
+        match signal {
+            Signal::Ok => Status::Dead,
+            Signal::Error => Status::Error,
+            Signal::Debug => Status::Debug,
+            Signal::Yield => Status::Pending,
+            Signal::User0 => Status::User0,
+            Signal::User1 => Status::User1,
+            Signal::User2 => Status::User2,
+            Signal::User3 => Status::User3,
+            Signal::User4 => Status::User4,
+            Signal::User5 => Status::User5,
+            Signal::User6 => Status::User6,
+            Signal::User7 => Status::User7,
+            Signal::Interrupt => Status::Interrupted,
+            Signal::Await => Status::Suspended,
+        }
     }
 }
 

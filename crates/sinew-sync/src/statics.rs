@@ -4,4 +4,4 @@
 //! so nothing that a model explores may rest on these.
 
 pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-pub use std::sync::{Mutex, Once, OnceLock};
+pub use std::sync::{Mutex, MutexGuard, Once, OnceLock};

@@ -1,0 +1,170 @@
+//! Dynamic bindings: values that belong to the running fiber, found by typed keys.
+//!
+//! A table belongs to a fiber or is shared by several; a layered table reads through to the one that its
+//! creator had, live, and keeps writes to itself. Tables are shared by `Arc` and locked, because a task may
+//! inherit from one on another thread; no user code runs under a lock.
+
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+
+use sinew_core::Bindings;
+use sinew_sync::statics::{AtomicU32, Ordering};
+use sinew_sync::{Arc, RwLock};
+
+use crate::fiber::{Fiber, FiberRef};
+use crate::record::Record;
+use crate::thread;
+
+/// The name of a dynamic binding of type `T`, usually a `static`.
+///
+/// ```
+/// use sinew_fiber::{Key, with_bindings};
+///
+/// static USER: Key<String> = Key::new("user");
+///
+/// assert_eq!(USER.get(), None);
+/// with_bindings([USER.to("ada".to_owned())], || {
+///     assert_eq!(*USER.get().unwrap(), "ada");
+/// });
+/// assert_eq!(USER.get(), None);
+/// ```
+pub struct Key<T> {
+    name: &'static str,
+    /// 0 until first used.
+    id: AtomicU32,
+    _type: PhantomData<fn() -> T>,
+}
+
+/// A key together with a value for it: see [`Key::to`].
+pub struct Binding {
+    key: u32,
+    value: Option<Entry>,
+}
+
+type Entry = std::sync::Arc<dyn Any + Send + Sync>;
+
+impl<T: Send + Sync + 'static> Key<T> {
+    /// A key; the name is for people.
+    pub const fn new(name: &'static str) -> Key<T> {
+        Key { name, id: AtomicU32::new(0), _type: PhantomData }
+    }
+
+    /// The name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What the running fiber has under this key.
+    pub fn get(&self) -> Option<std::sync::Arc<T>> {
+        self.get_in(thread::slot().get())
+    }
+
+    /// What `fiber` has under this key: a debugger reads the bindings of a stopped fiber so.
+    pub fn get_of(&self, fiber: &FiberRef) -> Option<std::sync::Arc<T>> {
+        self.get_in(fiber.record())
+    }
+
+    fn get_in(&self, record: &Record) -> Option<std::sync::Arc<T>> {
+        let table = record.bindings.borrow().clone()?;
+        let entry = table.get(self.id())?;
+        Some(entry.downcast().expect("a key has one type"))
+    }
+
+    /// Sets the value in the table of the running fiber, and makes the table if it has none.
+    pub fn set(&self, value: T) {
+        table_of(thread::slot().get()).write(self.to(value));
+    }
+
+    /// Sets the value in the table of `fiber`.
+    pub fn set_of(&self, fiber: &FiberRef, value: T) {
+        table_of(fiber.record()).write(self.to(value));
+    }
+
+    /// Removes the value from the table of the running fiber; what a layered table covered shows again.
+    pub fn unset(&self) {
+        table_of(thread::slot().get()).write(Binding { key: self.id(), value: None });
+    }
+
+    /// This key with a value, for [`with_bindings`](crate::with_bindings).
+    pub fn to(&self, value: T) -> Binding {
+        Binding { key: self.id(), value: Some(std::sync::Arc::new(value)) }
+    }
+
+    fn id(&self) -> u32 {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let id = self.id.load(Ordering::Relaxed);
+        if id != 0 {
+            return id;
+        }
+        let fresh = NEXT.fetch_add(1, Ordering::Relaxed);
+        // Two threads may get here at once: the first number that is stored counts, for both.
+        match self.id.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => fresh,
+            Err(first) => first,
+        }
+    }
+}
+
+impl<T> fmt::Debug for Key<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({})", self.name)
+    }
+}
+
+/// The bindings of one or several fibers.
+pub(crate) struct Table {
+    entries: RwLock<Vec<(u32, Entry)>>,
+    below: Option<Arc<Table>>,
+}
+
+impl Table {
+    fn over(below: Option<Arc<Table>>) -> Arc<Table> {
+        Arc::new(Table { entries: RwLock::new(Vec::new()), below })
+    }
+
+    fn get(&self, key: u32) -> Option<Entry> {
+        let mut table = self;
+        loop {
+            let found = table.entries.read().iter().find(|(k, _)| *k == key).map(|(_, value)| value.clone());
+            match (found, &table.below) {
+                (Some(value), _) => return Some(value),
+                (None, Some(below)) => table = below,
+                (None, None) => return None,
+            }
+        }
+    }
+
+    fn write(&self, binding: Binding) {
+        let mut entries = self.entries.write();
+        let old = entries.iter().position(|(key, _)| *key == binding.key).map(|at| entries.swap_remove(at));
+        if let Some(value) = binding.value {
+            entries.push((binding.key, value));
+        }
+        drop(entries);
+        drop(old); // its destructor is the user's code: not under the lock
+    }
+}
+
+/// The table of `record`, made if there is none.
+fn table_of(record: &Record) -> Arc<Table> {
+    record.bindings.borrow_mut().get_or_insert_with(|| Table::over(None)).clone()
+}
+
+/// Gives `record`, a new fiber, bindings from the running one.
+pub(crate) fn inherit(record: &Record, how: Bindings) {
+    let creator = thread::slot().get();
+    *record.bindings.borrow_mut() = match how {
+        Bindings::None => None,
+        Bindings::Shared => Some(table_of(creator)),
+        Bindings::Layered => Some(Table::over(Some(table_of(creator)))),
+    };
+}
+
+/// Sets `bindings` in the table of `fiber`.
+pub(crate) fn bind(fiber: &Fiber, bindings: impl IntoIterator<Item = Binding>) {
+    let table = table_of(fiber.record());
+    for binding in bindings {
+        table.write(binding);
+    }
+}

@@ -1,0 +1,189 @@
+//! How other threads reach a root: interrupts that are counted, and two levels of cancellation.
+//!
+//! # Protocol
+//!
+//! One 64-bit word per root, shared through an `Arc`:
+//!
+//! ```text
+//! bit 63      killed     sticky
+//! bit 62      cancelled  sticky; set whenever killed is
+//! bits 0-61   interrupts that have not stopped the root yet
+//! ```
+//!
+//! Any thread, and any signal handler, adds an interrupt (one `fetch_add`) or sets a level (one
+//! `fetch_or`). Only the root's own thread takes interrupts, by a compare-and-swap that subtracts one from
+//! a count that it saw above zero; so each count stops the root exactly once and the count never goes
+//! below zero. Writers release and the taker acquires: what the interrupter wrote before is visible to
+//! whoever handles the stop. The check on the hot path is one relaxed load: seeing the word late is
+//! allowed, since there is no order between an interrupt and code that has not synchronised with it.
+//!
+//! Model: `control::tests::each_interrupt_is_taken_once` (loom).
+
+use std::fmt;
+
+use sinew_sync::Arc;
+use sinew_sync::atomic::{AtomicU64, Ordering};
+
+const KILLED: u64 = 1 << 63;
+const CANCELLED: u64 = 1 << 62;
+const COUNT: u64 = CANCELLED - 1;
+
+/// A root's word.
+pub(crate) struct Word(AtomicU64);
+
+impl Word {
+    pub(crate) fn new() -> Word {
+        Word(AtomicU64::new(0))
+    }
+
+    /// True if nobody wants anything of the root.
+    #[inline]
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+
+    pub(crate) fn level(&self) -> Option<Level> {
+        match self.0.load(Ordering::Acquire) & (KILLED | CANCELLED) {
+            0 => None,
+            CANCELLED => Some(Level::Cancel),
+            _ => Some(Level::Kill),
+        }
+    }
+
+    fn interrupt(&self) {
+        self.0.fetch_add(1, Ordering::Release);
+    }
+
+    fn cancel(&self, level: Level) {
+        let bits = match level {
+            Level::Cancel => CANCELLED,
+            Level::Kill => CANCELLED | KILLED,
+        };
+        self.0.fetch_or(bits, Ordering::Release);
+    }
+
+    /// Takes one interrupt, if there is one. Only the root's thread calls this.
+    pub(crate) fn take_interrupt(&self) -> bool {
+        self.0
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| (word & COUNT > 0).then(|| word - 1))
+            .is_ok()
+    }
+}
+
+/// How firmly a root is asked to end. Both levels are sticky, and [`shield`](crate::shield) defers both.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Level {
+    /// Blocking calls that can fail return an error ([`Reason::Cancelled`](crate::Reason::Cancelled));
+    /// those that cannot unwind.
+    Cancel,
+    /// Every blocking call unwinds.
+    Kill,
+}
+
+/// A handle with which any thread, and any signal handler, reaches a root and all the fibers under it.
+///
+/// [`control`](crate::control) returns the handle of the running root. Whatever is asked is seen at the
+/// next resume, yield, signal, cancel, await or [`checkpoint`](crate::checkpoint) of the root's thread.
+///
+/// ```
+/// use sinew_fiber::{Fiber, Mask, Signal, checkpoint, control};
+///
+/// let busy = Fiber::builder().mask(Mask::INTERRUPT).build(|_| {
+///     (0..1000u64).inspect(|_| checkpoint()).sum::<u64>()
+/// })?;
+/// control().interrupt(); // usually from another thread
+/// assert_eq!(busy.resume(())?, Signal::Interrupt); // stopped once…
+/// assert_eq!(busy.resume(())?, Signal::Ok); // …and continued
+/// assert_eq!(busy.take_value().downcast::<u64>()?, 499_500);
+/// # Ok::<(), sinew_fiber::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Control {
+    word: Arc<Word>,
+}
+
+impl Control {
+    pub(crate) fn new(word: Arc<Word>) -> Control {
+        Control { word }
+    }
+
+    /// Stops the root once, at its next check, with [`Signal::Interrupt`](sinew_core::Signal::Interrupt).
+    /// Calls are counted: each stops it once. Async-signal-safe.
+    pub fn interrupt(&self) {
+        self.word.interrupt();
+    }
+
+    /// Asks the root to end: from now on its blocking calls fail or unwind, as [`Level::Cancel`] says.
+    pub fn cancel(&self) {
+        self.word.cancel(Level::Cancel);
+    }
+
+    /// Makes every blocking call of the root unwind from now on.
+    pub fn kill(&self) {
+        self.word.cancel(Level::Kill);
+    }
+
+    /// The level that was asked for, if any.
+    pub fn level(&self) -> Option<Level> {
+        self.word.level()
+    }
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Control").field("level", &self.level()).finish_non_exhaustive()
+    }
+}
+
+/// What a cancelled or killed body unwinds with: the payload of its error signal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("cancelled")]
+pub struct Cancelled;
+
+#[cfg(test)]
+mod tests {
+    use sinew_sync::{model, thread};
+
+    use super::*;
+
+    #[test]
+    fn each_interrupt_is_taken_once() {
+        model("control_interrupts", || {
+            let word = Arc::new(Word::new());
+            let others: Vec<_> = (0..2)
+                .map(|_| {
+                    let word = word.clone();
+                    thread::spawn(move || word.interrupt())
+                })
+                .collect();
+            let mut taken = u32::from(word.take_interrupt());
+            for other in others {
+                other.join().unwrap();
+            }
+            while word.take_interrupt() {
+                taken += 1;
+            }
+            assert_eq!(taken, 2);
+            assert!(word.is_quiet());
+        });
+    }
+
+    #[test]
+    fn a_level_neither_counts_as_an_interrupt_nor_loses_one() {
+        model("control_levels", || {
+            let word = Arc::new(Word::new());
+            let killer = {
+                let word = word.clone();
+                thread::spawn(move || word.cancel(Level::Kill))
+            };
+            word.interrupt();
+            assert!(word.take_interrupt());
+            assert!(!word.take_interrupt());
+            killer.join().unwrap();
+            assert!(!word.take_interrupt());
+            assert_eq!(word.level(), Some(Level::Kill));
+            word.cancel(Level::Cancel);
+            assert_eq!(word.level(), Some(Level::Kill), "a level never falls");
+        });
+    }
+}

@@ -1,0 +1,161 @@
+//! What can go wrong with a fiber besides the signals that it raises.
+
+use std::fmt;
+
+use sinew_core::{MaskError, Signal, Status};
+
+use crate::memory::StackError;
+use crate::value::DowncastError;
+
+/// An operation that was refused. The fiber is as it was before; a refusal is a Rust error and never
+/// travels as a signal.
+///
+/// It says which operation, on which fiber, in which status, and why:
+///
+/// ```
+/// use sinew_fiber::Fiber;
+///
+/// let fiber = Fiber::builder().name("once").build(|_| ())?;
+/// let _ = fiber.resume(())?;
+/// let refused = fiber.resume(()).unwrap_err();
+/// assert!(refused.to_string().starts_with("cannot resume fiber once"));
+/// assert!(refused.to_string().contains("its status is dead"));
+/// # Ok::<(), sinew_fiber::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Refused(Box<Details>);
+
+#[derive(Debug)]
+struct Details {
+    operation: Operation,
+    fiber: String,
+    status: Status,
+    reason: Reason,
+}
+
+impl Refused {
+    #[cold]
+    pub(crate) fn new(operation: Operation, fiber: String, status: Status, reason: Reason) -> Refused {
+        Refused(Box::new(Details { operation, fiber, status, reason }))
+    }
+
+    /// What was asked for.
+    pub fn operation(&self) -> Operation {
+        self.0.operation
+    }
+
+    /// The name of the fiber that it was asked of.
+    pub fn fiber(&self) -> &str {
+        &self.0.fiber
+    }
+
+    /// The status of that fiber, then and now.
+    pub fn status(&self) -> Status {
+        self.0.status
+    }
+
+    /// Why it was refused.
+    pub fn reason(&self) -> Reason {
+        self.0.reason
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Details { operation, fiber, status, reason } = &*self.0;
+        write!(f, "cannot {operation} fiber {fiber}: ")?;
+        match reason {
+            Reason::Status => write!(f, "its status is {status}"),
+            Reason::Linked => write!(
+                f,
+                "its status is {status} and it belongs to the fiber that is stopped on it: resume that one"
+            ),
+            Reason::OtherTask => write!(f, "its status is {status} and it belongs to another task"),
+            Reason::TooDeep => write!(
+                f,
+                "its status is {status} and the chain would be deeper than {} fibers",
+                crate::MAX_DEPTH
+            ),
+            Reason::Shielded => {
+                write!(f, "its status is {status} and it is inside a shield: try again later")
+            }
+            Reason::Uncaught => {
+                write!(f, "no fiber in the chain catches the signal: add it to the mask of one")
+            }
+            Reason::Unwinding => write!(f, "the thread is unwinding: a destructor must not suspend"),
+            Reason::FfiScope => write!(f, "the signal would cross an ffi_scope"),
+            Reason::Ending => write!(f, "it is being ended and nobody will resume it again"),
+            Reason::Cancelled => write!(f, "its task is cancelled"),
+        }
+    }
+}
+
+/// What was asked of a fiber.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// [`Fiber::resume`](crate::Fiber::resume), or an iteration.
+    Resume,
+    /// [`Fiber::cancel`](crate::Fiber::cancel).
+    Cancel,
+    /// [`propagate`](crate::propagate).
+    Propagate,
+    /// A signal raised by the running fiber: a yield, a breakpoint, an await…
+    Signal(Signal),
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Operation::Resume => f.write_str("resume"),
+            Operation::Cancel => f.write_str("cancel"),
+            Operation::Propagate => f.write_str("propagate from"),
+            Operation::Signal(signal) => write!(f, "signal {signal} from"),
+        }
+    }
+}
+
+/// Why an operation was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The status does not allow it: the fiber has ended, is running, or (for `propagate`) is new.
+    Status,
+    /// The fiber stopped together with the one that resumed it, and continues when that one does.
+    Linked,
+    /// The fiber was first resumed under another root.
+    OtherTask,
+    /// The chain of fibers would be deeper than [`MAX_DEPTH`](crate::MAX_DEPTH).
+    TooDeep,
+    /// The fiber is inside a [`shield`](crate::shield).
+    Shielded,
+    /// Nobody in the chain catches the signal, and it is not one that reaches the root.
+    Uncaught,
+    /// The thread is unwinding; a stack that is being unwound must not be suspended.
+    Unwinding,
+    /// The signal would stop a fiber that is inside an [`ffi_scope`](crate::ffi_scope).
+    FfiScope,
+    /// The fiber that would be stopped is being dropped.
+    Ending,
+    /// The task was cancelled.
+    Cancelled,
+}
+
+/// Everything that an operation of this crate can fail with, for code that mixes several.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An operation was refused.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// There is no stack to run on.
+    #[error(transparent)]
+    Stack(#[from] StackError),
+    /// A mask had an unknown letter.
+    #[error(transparent)]
+    Mask(#[from] MaskError),
+    /// A value was of another type.
+    #[error(transparent)]
+    Downcast(#[from] DowncastError),
+}

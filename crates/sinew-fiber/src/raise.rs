@@ -1,0 +1,404 @@
+//! Raising a signal: who catches it, and how the fibers on the way stop.
+//!
+//! A resumable signal looks up the chain, from the fiber that raises it to the root, for the first fiber
+//! with the signal in its mask; that fiber's resumer catches it. Then every fiber from the raiser to that
+//! one gets the signal as its status, and one switch leads from the raiser to the resumer. If there is no
+//! such fiber, await, interrupt and debug go to the root's hook, and anything else is refused before
+//! anything has changed.
+//!
+//! A terminal signal unwinds the raiser's stack instead (see [`crate::unwind`]); where it goes from there is
+//! decided by the resumer's call of `resume`, level by level, because each stack on the way has destructors
+//! to run.
+//!
+//! The functions at the top are the fast path, for a signal that the raiser's own resumer catches; all
+//! else is in [`stop_slowly`].
+
+use std::panic::Location;
+
+use sinew_core::Signal;
+use sinew_sync::thread::park;
+
+use crate::control::{Cancelled, Level};
+use crate::error::{Operation, Reason, Refused};
+use crate::fiber::Fiber;
+use crate::quarantine;
+use crate::record::{Delivery, Record, Scope};
+use crate::switch::switch;
+use crate::thread::{self, Slot};
+use crate::trace::Trace;
+use crate::unwind::{Raised, unwind};
+use crate::value::{IntoValue, Value};
+
+/// How often a body that is being ended may go on to raise a signal before it is quarantined.
+const MAX_SWALLOWED: u16 = 8;
+
+/// Pauses the running fiber with `value` for its resumer, and returns what it is resumed with.
+///
+/// # Errors
+///
+/// Refused if nobody in the chain catches yields, while the thread is unwinding, and if the yield would
+/// cross an [`ffi_scope`](crate::ffi_scope) or leave a fiber that is being dropped.
+#[inline]
+#[track_caller]
+pub fn yield_(value: impl IntoValue) -> Result<Value, Refused> {
+    stop(Signal::Yield, value.into_value())
+}
+
+/// Raises `signal`. A resumable one returns what the fiber is resumed with; a terminal one
+/// ([`Signal::is_terminal`]) unwinds the fiber and does not return.
+///
+/// # Errors
+///
+/// As for [`yield_`]; await and interrupt are seen by the root even if nobody catches them, and so is
+/// debug.
+#[inline]
+#[track_caller]
+pub fn signal(signal: Signal, value: impl IntoValue) -> Result<Value, Refused> {
+    if signal.is_terminal() {
+        raise(signal, value.into_value());
+    }
+    stop(signal, value.into_value())
+}
+
+/// Ends the running fiber with an error. Its stack is unwound, so destructors run; nothing is printed.
+#[cold]
+#[track_caller]
+pub fn error(value: impl IntoValue) -> ! {
+    raise(Signal::Error, value.into_value())
+}
+
+/// A breakpoint: stops for whoever catches debug, and goes on at once if nobody does.
+///
+/// # Errors
+///
+/// As for [`yield_`], but never for want of a catcher.
+#[track_caller]
+pub fn debug(value: impl IntoValue) -> Result<Value, Refused> {
+    stop(Signal::Debug, value.into_value())
+}
+
+/// Waits for an event: stops the whole task until its root's hook lets it go on, and returns what the hook
+/// returned. Without a hook the thread blocks until somebody unparks it.
+///
+/// May return early (an unpark that was meant for somebody else, a resumer that catches await and
+/// continues the fiber by hand), so check what you wait for in a loop.
+///
+/// # Errors
+///
+/// [`Reason::Cancelled`] once the task is cancelled; else as for [`yield_`], but never for want of a
+/// catcher.
+#[track_caller]
+pub fn await_(payload: impl IntoValue) -> Result<Value, Refused> {
+    let me = thread::slot().get();
+    let payload = payload.into_value();
+    if std::thread::panicking() {
+        return Err(refuse(Signal::Await, me, Reason::Unwinding));
+    }
+    if me.scope().any(Scope::AWAITS.and(Scope::FFI).and(Scope::ENDING)) {
+        return stop_slowly(me, Signal::Await, payload, None);
+    }
+    // SAFETY: the root of the running fiber is valid.
+    reach_root(me, unsafe { &*me.root.get() }, Signal::Await, payload)
+}
+
+/// A place where the task can be stopped from outside: takes one interrupt, if there is one, and unwinds if
+/// the task is cancelled or killed.
+#[inline]
+#[track_caller]
+pub fn checkpoint() {
+    let me = thread::slot().get();
+    // SAFETY: the control word of the running fiber's root is valid.
+    if unsafe { (*me.word.get()).is_quiet() } || std::thread::panicking() {
+        return;
+    }
+    take_interrupts(me);
+    if level(me).is_some() {
+        raise(Signal::Error, Value::new(Cancelled));
+    }
+}
+
+/// Unwinds the running fiber with `signal`.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn raise(signal: Signal, value: Value) -> ! {
+    let me = thread::slot().get();
+    let trace = Trace::capture(me, Location::caller());
+    unwind(me, Raised { signal, value, trace: Some(trace) })
+}
+
+#[inline]
+#[track_caller]
+fn stop(signal: Signal, value: Value) -> Result<Value, Refused> {
+    let slot = thread::slot();
+    let me = slot.get();
+    if !me.mask.get().contains(signal) || disturbed(me) {
+        return stop_slowly(me, signal, value, None);
+    }
+    suspend(slot, me, me, signal, value)
+}
+
+/// Yields to the resumer of `catcher`, which must be the fiber that catches it.
+#[inline]
+#[track_caller]
+pub(crate) fn yield_to(catcher: &Record, value: Value) -> Result<Value, Refused> {
+    let slot = thread::slot();
+    let me = slot.get();
+    if !std::ptr::eq(me, catcher) || disturbed(me) {
+        return stop_slowly(me, Signal::Yield, value, Some(catcher));
+    }
+    suspend(slot, me, me, Signal::Yield, value)
+}
+
+/// True if anything but the mask has a say in whether the running fiber may stop.
+#[inline]
+fn disturbed(me: &Record) -> bool {
+    // SAFETY: the control word of the running fiber's root is valid.
+    let quiet = unsafe { (*me.word.get()).is_quiet() };
+    !quiet || me.own.get().any(Scope::FFI.and(Scope::ENDING)) || std::thread::panicking()
+}
+
+/// Stops the fibers from `me`, which runs, up to `top`, and goes on in the resumer of `top`. Returns when
+/// `me` is continued.
+#[inline]
+#[track_caller]
+fn suspend(slot: Slot, me: &Record, top: &Record, signal: Signal, value: Value) -> Result<Value, Refused> {
+    me.own_status.set(signal.into());
+    if !std::ptr::eq(me, top) {
+        top.leaf.set(me);
+    }
+    me.put(value);
+    slot.set(top.parent.get());
+    // SAFETY: `top` runs or waits below its parent, so its parent is suspended at `top.resumer` in
+    // `Fiber::enter`, whose frame stays until `top` stops; nobody else knows that pointer. `me.sp` is read
+    // by whoever continues `me`, and the record outlives that.
+    unsafe { switch(me.sp.as_ptr(), top.resumer.get()) };
+    match me.delivery.get() {
+        Delivery::Value => Ok(me.value.take().expect("a continued fiber got a value")),
+        other => continued_to_end(me, signal, other),
+    }
+}
+
+#[cold]
+#[track_caller]
+fn continued_to_end(me: &Record, signal: Signal, delivery: Delivery) -> Result<Value, Refused> {
+    me.delivery.set(Delivery::Value);
+    let value = me.value.take().expect("a continued fiber got a value");
+    if delivery == Delivery::Ending {
+        return Err(refuse(signal, me, Reason::Ending));
+    }
+    raise(Signal::Error, value)
+}
+
+/// True if the running fiber itself may be unwinding; false if only one above it is, in a destructor of
+/// which this one was resumed.
+fn is_unwinding(me: &Record) -> bool {
+    std::thread::panicking()
+        && (me.unwinding.get() || !me.ancestors().skip(1).any(|above| above.unwinding.get()))
+}
+
+/// Where a signal goes.
+enum Way<'a> {
+    /// The resumer of this fiber catches it.
+    Caught(&'a Record),
+    /// It reaches the root.
+    Root(&'a Record),
+    /// It is refused.
+    Refused(Reason),
+}
+
+/// Looks up the chain for who catches `signal`, and for the first fiber that would be stopped although it
+/// is being ended.
+fn find_way(me: &Record, signal: Signal) -> (Way<'_>, Option<&Record>) {
+    let mut ending = None;
+    for record in me.ancestors() {
+        if record.own.get().any(Scope::FFI) {
+            return (Way::Refused(Reason::FfiScope), ending);
+        }
+        if record.own.get().any(Scope::ENDING) {
+            ending = ending.or(Some(record));
+        }
+        let reaches_root = matches!(signal, Signal::Await | Signal::Interrupt | Signal::Debug);
+        if record.is_root() {
+            let caught = record.hook.get().is_some() && record.mask.get().contains(signal);
+            let way = if reaches_root || caught { Way::Root(record) } else { Way::Refused(Reason::Uncaught) };
+            return (way, ending);
+        }
+        if record.mask.get().contains(signal) {
+            return (Way::Caught(record), ending);
+        }
+    }
+    unreachable!("the chain of a running fiber ends at a root")
+}
+
+/// The whole rule; `expected` is the only fiber that may catch the signal, if there is such a demand.
+#[cold]
+#[track_caller]
+fn stop_slowly(
+    me: &Record,
+    signal: Signal,
+    value: Value,
+    expected: Option<&Record>,
+) -> Result<Value, Refused> {
+    if is_unwinding(me) {
+        return Err(refuse(signal, me, Reason::Unwinding));
+    }
+    take_interrupts(me);
+    let (way, ending) = find_way(me, signal);
+    match way {
+        Way::Refused(reason) => Err(refuse(signal, me, reason)),
+        Way::Caught(top) if expected.is_some_and(|expected| !std::ptr::eq(top, expected)) => {
+            Err(refuse(signal, me, Reason::Uncaught))
+        }
+        Way::Caught(top) => match ending {
+            Some(ended) => go_on_ending(me, ended, signal, value),
+            None => suspend(thread::slot(), me, top, signal, value),
+        },
+        Way::Root(_) if ending.is_some() && !me.scope().any(Scope::SHIELD) => {
+            go_on_ending(me, ending.expect("just seen"), signal, value)
+        }
+        Way::Root(root) => reach_root(me, root, signal, value),
+    }
+}
+
+/// `ended` is being dropped and `me`, in its chain, raised a signal that would stop it: cancel again, and
+/// after too many times give the chain's stacks up.
+#[cold]
+#[track_caller]
+fn go_on_ending(me: &Record, ended: &Record, signal: Signal, value: Value) -> Result<Value, Refused> {
+    if me.scope().any(Scope::SHIELD) {
+        return Err(refuse(signal, me, Reason::Ending));
+    }
+    ended.swallowed.set(ended.swallowed.get() + 1);
+    if ended.swallowed.get() > MAX_SWALLOWED {
+        quarantine::give_up(ended);
+        return suspend(thread::slot(), me, ended, signal, value);
+    }
+    raise(Signal::Error, Value::new(Cancelled))
+}
+
+/// The task stops on `signal` until its hook returns.
+#[track_caller]
+fn reach_root(me: &Record, root: &Record, signal: Signal, value: Value) -> Result<Value, Refused> {
+    end_if_cancelled(me, signal)?;
+    let value = call_hook(me, root, signal, value);
+    end_if_cancelled(me, signal)?;
+    Ok(value)
+}
+
+fn call_hook(me: &Record, root: &Record, signal: Signal, value: Value) -> Value {
+    let value = match root.hook.get() {
+        // SAFETY: `run_as_root` keeps the hook for as long as `root` is a root of something that runs.
+        Some(hook) => unsafe { (*hook).stop(signal, value) },
+        None if signal == Signal::Await => {
+            park();
+            Value::UNIT
+        }
+        None => Value::UNIT,
+    };
+    thread::slot().set(me); // the hook may have run other tasks
+    value
+}
+
+/// The level of cancellation that holds for `me`.
+fn level(me: &Record) -> Option<Level> {
+    if me.scope().any(Scope::SHIELD) {
+        return None;
+    }
+    // SAFETY: the control word of the running fiber's root is valid.
+    unsafe { (*me.word.get()).level() }
+}
+
+#[track_caller]
+fn end_if_cancelled(me: &Record, signal: Signal) -> Result<(), Refused> {
+    match level(me) {
+        None => Ok(()),
+        Some(Level::Cancel) if signal == Signal::Await => Err(refuse(signal, me, Reason::Cancelled)),
+        Some(_) => raise(Signal::Error, Value::new(Cancelled)),
+    }
+}
+
+/// Stops once for each interrupt that is counted, if there is anybody to stop for. Where there is not, and
+/// where the fiber must not stop, the count stays for later.
+#[cold]
+#[track_caller]
+pub(crate) fn take_interrupts(me: &Record) {
+    while !std::thread::panicking() {
+        let (way, None) = find_way(me, Signal::Interrupt) else { return };
+        let stops = match &way {
+            Way::Caught(_) => true,
+            Way::Root(root) => root.hook.get().is_some(),
+            Way::Refused(_) => false,
+        };
+        // SAFETY: the control word of the running fiber's root is valid.
+        if !stops || !unsafe { (*me.word.get()).take_interrupt() } {
+            return;
+        }
+        // A refusal says that the fiber is being ended or cancelled, which its next signal is told as well.
+        let _ = match way {
+            Way::Caught(top) => suspend(thread::slot(), me, top, Signal::Interrupt, Value::UNIT),
+            Way::Root(root) => Ok(call_hook(me, root, Signal::Interrupt, Value::UNIT)),
+            Way::Refused(_) => return,
+        };
+    }
+}
+
+#[cold]
+fn refuse(signal: Signal, record: &Record, reason: Reason) -> Refused {
+    Refused::new(Operation::Signal(signal), record.label(), record.status(), reason)
+}
+
+/// Re-raises the signal that `fiber` stopped with from the running fiber, with `value` and with the trace of
+/// the first raise.
+///
+/// - `fiber` ended with an error or user0 to user4: the running fiber ends the same way.
+/// - `fiber` returned: the running fiber returns `value`.
+/// - `fiber` is paused: the running fiber stops the same way; resuming it resumes `fiber` first, and what
+///   `fiber` then stops with is the result here.
+///
+/// # Errors
+///
+/// Refused if `fiber` is new or running, or is the child of another, or if the signal is refused.
+#[track_caller]
+pub fn propagate(value: impl IntoValue, fiber: &Fiber) -> Result<Value, Refused> {
+    let value = value.into_value();
+    let me = thread::slot().get();
+    take_interrupts(me);
+    let record = fiber.record();
+    let status = record.status();
+    let refused = |reason| Err(Refused::new(Operation::Propagate, record.label(), status, reason));
+    let Some(signal) = status.signal() else { return refused(Reason::Status) };
+    if signal == Signal::Ok && me.is_root() {
+        return refused(Reason::Status);
+    }
+    if signal.is_terminal() {
+        unwind(me, Raised { signal, value, trace: record.trace.take() });
+    }
+    fiber.admit(me, Operation::Propagate)?;
+    if std::thread::panicking() {
+        return Err(refuse(signal, me, Reason::Unwinding));
+    }
+    match find_way(me, signal) {
+        (Way::Refused(reason), _) => Err(refuse(signal, me, reason)),
+        (Way::Caught(_), Some(ended)) => go_on_ending(me, ended, signal, value),
+        (Way::Caught(top), None) => {
+            // `me` stops as if `fiber`, which it resumed, had just raised the signal.
+            let leaf = record.leaf();
+            let _unread = leaf.value.replace(Some(value));
+            top.leaf.set(leaf);
+            fiber.link(me);
+            let slot = thread::slot();
+            slot.set(top.parent.get());
+            // SAFETY: as in `suspend`; `record` is linked below `me`, so whoever stops it next goes on at
+            // `record.resumer`, which is here.
+            unsafe { switch(record.resumer.as_ptr(), top.resumer.get()) };
+            fiber.unlink(me);
+            let _ = fiber.stopped(me);
+            Ok(fiber.take_value())
+        }
+        (Way::Root(root), _) => {
+            let value = reach_root(me, root, signal, value)?;
+            let _ = fiber.resume(value)?;
+            Ok(fiber.take_value())
+        }
+    }
+}

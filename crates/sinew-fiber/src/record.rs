@@ -1,0 +1,324 @@
+//! The record of a fiber: everything about it but its frames.
+//!
+//! A record is separate from the stack that the fiber runs on: a root borrows the stack that it finds
+//! itself on (see [`crate::run_as_root`]), while a [`crate::Fiber`] owns one and keeps its record in that
+//! stack's top page.
+//!
+//! # Links
+//!
+//! While a fiber runs or is stopped below another, `parent` and `child` link the two, so a chain leads from
+//! the root to the *leaf*, the fiber that runs or that raised the signal on which the chain stopped. A
+//! fiber that is stopped and free to be resumed has no parent. Each fiber of a stopped chain but the leaf
+//! is inside its call of `resume`, and that frame is found through its child:
+//!
+//! ```text
+//! leaf.sp          where the leaf goes on
+//! record.resumer   where the resumer of `record` goes on when `record` stops or ends
+//! ```
+//!
+//! So a signal that nobody but the outermost fiber's resumer catches is one switch, from the leaf to
+//! `outermost.resumer`, and resuming the outermost is one switch to the leaf, however long the chain. Only
+//! the leaf's status is written: a chain runs and stops as a whole, so the status of a fiber with a child is
+//! that of its leaf ([`Record::status`]). What is linear is the walk that reads the masks.
+//!
+//! # Who may touch a record
+//!
+//! Records are reached through raw pointers and are never shared between threads: handles are `!Send`. All
+//! fields are cells, so aliasing needs no further proof. A pointer in `parent`, `child` or `root` is valid
+//! while it is set, because
+//!
+//! - a parent is suspended in a call that borrows the child's handle, so the child outlives the link; and
+//!   the parent's own record is kept by its handle, borrowed by *its* parent's call, up to the root;
+//! - a fiber counts a reference to the root under which it was first resumed, and never runs under another.
+//!
+//! A record is freed when `refs` falls to zero: one for the owner, one for each [`crate::FiberRef`], and in a
+//! root one for each fiber that is bound to it.
+
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::panic::Location;
+use std::ptr;
+
+use sinew_core::{Mask, Status};
+use sinew_sync::Arc;
+
+use crate::bindings::Table;
+use crate::control::Word;
+use crate::memory::Stack;
+use crate::root::Hook;
+use crate::switch::StackPointer;
+use crate::trace::{Link, Trace};
+use crate::unwind::PanicSite;
+use crate::value::Value;
+
+/// What holds for a fiber, in `own`, or for one above it, in `inherited`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Scope(u8);
+
+impl Scope {
+    pub(crate) const NONE: Scope = Scope(0);
+    /// Await is in the mask.
+    pub(crate) const AWAITS: Scope = Scope(1);
+    /// Inside an `ffi_scope`.
+    pub(crate) const FFI: Scope = Scope(2);
+    /// Inside a `shield`.
+    pub(crate) const SHIELD: Scope = Scope(4);
+    /// Being ended: no signal may stop it any more.
+    pub(crate) const ENDING: Scope = Scope(8);
+
+    #[inline]
+    pub(crate) const fn and(self, other: Scope) -> Scope {
+        Scope(self.0 | other.0)
+    }
+
+    #[inline]
+    pub(crate) const fn without(self, other: Scope) -> Scope {
+        Scope(self.0 & !other.0)
+    }
+
+    #[inline]
+    pub(crate) const fn any(self, of: Scope) -> bool {
+        self.0 & of.0 != 0
+    }
+}
+
+/// With what a suspended leaf is continued.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// With a value, the result of its pending operation.
+    Value,
+    /// With a value that it raises at once as an error.
+    Error,
+    /// With the refusal of its pending operation: it is being ended, inside a shield.
+    Ending,
+}
+
+/// Where a record lives.
+pub(crate) enum Home {
+    /// In a box.
+    Box,
+    /// In the top page of this stack.
+    Stack(Stack),
+}
+
+/// A body that has not run, and how to drop it.
+pub(crate) type Body = (*mut (), unsafe fn(*mut ()));
+
+pub(crate) struct Record {
+    pub(crate) sp: Cell<StackPointer>,
+    pub(crate) resumer: Cell<StackPointer>,
+    pub(crate) parent: Cell<*const Record>,
+    pub(crate) child: Cell<*const Record>,
+    /// Of the outermost fiber of a stopped chain: its leaf.
+    pub(crate) leaf: Cell<*const Record>,
+    pub(crate) value: Cell<Option<Value>>,
+    /// The root under which the fiber was first resumed, with a reference of its own, and the control word
+    /// of that root; null before.
+    pub(crate) root: Cell<*const Record>,
+    pub(crate) word: Cell<*const Word>,
+    /// The status, of a fiber without a child.
+    pub(crate) own_status: Cell<Status>,
+    pub(crate) delivery: Cell<Delivery>,
+    pub(crate) own: Cell<Scope>,
+    pub(crate) inherited: Cell<Scope>,
+    pub(crate) mask: Cell<Mask>,
+    pub(crate) depth: Cell<u16>,
+    /// How many `shield`s and `ffi_scope`s are open.
+    pub(crate) shields: Cell<u16>,
+    pub(crate) ffi_scopes: Cell<u16>,
+    /// How often the body went on although it is being ended.
+    pub(crate) swallowed: Cell<u16>,
+    pub(crate) quarantined: Cell<bool>,
+    /// A panic or terminal signal started here. Stays set if the body caught it by itself.
+    pub(crate) unwinding: Cell<bool>,
+    pub(crate) refs: Cell<u32>,
+
+    pub(crate) id: u64,
+    pub(crate) name: Option<Cow<'static, str>>,
+    pub(crate) created: &'static Location<'static>,
+    pub(crate) bindings: RefCell<Option<Arc<Table>>>,
+    pub(crate) trace: Cell<Option<Box<Trace>>>,
+    pub(crate) panic_site: Cell<Option<Box<PanicSite>>>,
+    pub(crate) home: Home,
+    /// The body, until it runs.
+    pub(crate) body: Cell<Option<Body>>,
+    /// Of a root: what signals that reach it are handed to, while it runs.
+    pub(crate) hook: Cell<Option<*const dyn Hook>>,
+    /// Of a root: it is the one that its thread has of itself, with nobody around it to catch anything.
+    pub(crate) of_thread: Cell<bool>,
+    /// Of a root: the control word that `word` points to.
+    pub(crate) control: Option<Arc<Word>>,
+}
+
+impl Record {
+    pub(crate) fn new(
+        id: u64,
+        name: Option<Cow<'static, str>>,
+        mask: Mask,
+        created: &'static Location<'static>,
+        home: Home,
+    ) -> Record {
+        let awaits = mask.contains(sinew_core::Signal::Await);
+        Record {
+            sp: Cell::new(ptr::null_mut()),
+            resumer: Cell::new(ptr::null_mut()),
+            parent: Cell::new(ptr::null()),
+            child: Cell::new(ptr::null()),
+            leaf: Cell::new(ptr::null()),
+            value: Cell::new(None),
+            word: Cell::new(ptr::null()),
+            root: Cell::new(ptr::null()),
+            own_status: Cell::new(Status::New),
+            delivery: Cell::new(Delivery::Value),
+            own: Cell::new(if awaits { Scope::AWAITS } else { Scope::NONE }),
+            inherited: Cell::new(Scope::NONE),
+            mask: Cell::new(mask),
+            depth: Cell::new(0),
+            shields: Cell::new(0),
+            ffi_scopes: Cell::new(0),
+            swallowed: Cell::new(0),
+            quarantined: Cell::new(false),
+            unwinding: Cell::new(false),
+            refs: Cell::new(1),
+            id,
+            name,
+            created,
+            bindings: RefCell::new(None),
+            trace: Cell::new(None),
+            panic_site: Cell::new(None),
+            home,
+            body: Cell::new(None),
+            hook: Cell::new(None),
+            of_thread: Cell::new(false),
+            control: None,
+        }
+    }
+
+    /// A boxed record of a root, running or about to.
+    pub(crate) fn new_root(
+        id: u64,
+        name: Option<Cow<'static, str>>,
+        mask: Mask,
+        created: &'static Location<'static>,
+    ) -> *const Record {
+        let word = Arc::new(Word::new());
+        let mut record = Record::new(id, name, mask, created, Home::Box);
+        record.word.set(&*word);
+        record.control = Some(word);
+        let record = Box::into_raw(Box::new(record)).cast_const();
+        // SAFETY: just made.
+        unsafe { (*record).root.set(record) };
+        record
+    }
+
+    #[inline]
+    pub(crate) fn is_root(&self) -> bool {
+        ptr::eq(self.root.get(), self)
+    }
+
+    /// What holds for code that runs in this fiber.
+    #[inline]
+    pub(crate) fn scope(&self) -> Scope {
+        self.own.get().and(self.inherited.get())
+    }
+
+    #[inline]
+    pub(crate) fn parent(&self) -> Option<&Record> {
+        // SAFETY: a link is valid while it is set (module prose).
+        unsafe { self.parent.get().as_ref() }
+    }
+
+    #[inline]
+    pub(crate) fn child(&self) -> Option<&Record> {
+        // SAFETY: as for `parent`.
+        unsafe { self.child.get().as_ref() }
+    }
+
+    /// The last fiber of the chain that starts here: the one that runs or raised the signal.
+    pub(crate) fn leaf(&self) -> &Record {
+        self.descendants().last().expect("`self` is one")
+    }
+
+    /// What the fiber is doing.
+    #[inline]
+    pub(crate) fn status(&self) -> Status {
+        if self.child.get().is_null() { self.own_status.get() } else { self.leaf().own_status.get() }
+    }
+
+    /// True if there is no value to take.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        // SAFETY: nobody writes meanwhile: a record stays on its thread, and nothing else runs here.
+        unsafe { (*self.value.as_ptr()).is_none() }
+    }
+
+    /// Puts a value into the empty slot. Does not read the slot: that would stall on the two stores that
+    /// emptied it.
+    #[inline]
+    pub(crate) fn put(&self, value: Value) {
+        debug_assert!(self.is_empty());
+        std::mem::forget(self.value.replace(Some(value)));
+    }
+
+    /// This fiber, the one that resumed it, and so on up to the root.
+    pub(crate) fn ancestors(&self) -> impl Iterator<Item = &Record> {
+        std::iter::successors(Some(self), |record| record.parent())
+    }
+
+    /// This fiber, the one that it resumed, and so on down to the leaf.
+    pub(crate) fn descendants(&self) -> impl Iterator<Item = &Record> {
+        std::iter::successors(Some(self), |record| record.child())
+    }
+
+    /// How messages name the fiber: `parser#12`, or `#12` if it has no name.
+    pub(crate) fn label(&self) -> String {
+        Link::of(self).to_string()
+    }
+
+    pub(crate) fn add_ref(&self) {
+        self.refs.set(self.refs.get().checked_add(1).expect("fewer than 2^32 handles of one fiber"));
+    }
+
+    /// Gives one reference up and frees the record with the last.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns one reference and does not use it again; if it is the last, the fiber has ended or
+    /// never ran, and its body is gone.
+    #[inline]
+    pub(crate) unsafe fn release(this: *const Record) {
+        // SAFETY: the caller's reference keeps the record.
+        let refs = unsafe { &(*this).refs };
+        let left = refs.get() - 1;
+        refs.set(left);
+        if left == 0 {
+            // SAFETY: nobody else has a reference.
+            unsafe { Record::free(this) };
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Record::release`], for the last reference.
+    #[inline]
+    unsafe fn free(this: *const Record) {
+        // SAFETY: still valid. A root's own `root` is itself and counts no reference.
+        let root = unsafe { (*this).root.get() };
+        if !root.is_null() && !ptr::eq(root, this) {
+            // SAFETY: the reference that `bind` took.
+            unsafe { Record::release(root) };
+        }
+        let this = this.cast_mut();
+        // SAFETY: the record is valid and this is its only user, so it may be moved out of its home; a
+        // box came from `Box::into_raw` in `new_root`, and a stack is given back only after the record that
+        // lies in it has been moved out.
+        unsafe {
+            if matches!((*this).home, Home::Box) {
+                drop(Box::from_raw(this));
+            } else {
+                let record = this.read();
+                drop(record);
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Roots: the outermost fiber of a chain, on whatever stack it finds itself.
+//!
+//! A root has a record but no stack of its own. Each thread has one without being asked, and
+//! [`run_as_root`] makes another of the current stack for the time of a call: this is how a scheduler runs a
+//! task. Signals that reach a root are handed to its [`Hook`], on the stack of the fiber that raised them:
+//! the hook returns when the task shall go on, having done with the thread meanwhile what it likes. So an
+//! await costs the same whatever the depth of the chain.
+
+use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+
+use sinew_core::{Mask, Signal, Status};
+
+use crate::control::Control;
+use crate::fiber::FiberRef;
+use crate::record::Record;
+use crate::unwind::{Raised, classify};
+use crate::value::Value;
+use crate::{thread, unwind};
+
+/// What stops when a signal reaches a root.
+///
+/// Await, interrupt and debug reach the root if no fiber on the way catches them; any other resumable
+/// signal does if it is in the root's mask.
+pub trait Hook {
+    /// The whole chain of fibers stops on `signal` and goes on, with the returned value as the result of
+    /// the operation that raised it, when this returns. It runs on the stack of the fiber that raised the
+    /// signal and may switch away from it, as long as it returns on the same thread.
+    fn stop(&self, signal: Signal, payload: Value) -> Value;
+}
+
+/// The record of a root, to be used by one [`run_as_root`] after the other.
+pub struct Root {
+    record: *const Record,
+}
+
+impl Root {
+    /// A root that hands the resumable signals in `mask` to its hook, besides await, interrupt and debug.
+    #[track_caller]
+    pub fn new(name: impl Into<Cow<'static, str>>, mask: Mask) -> Root {
+        unwind::install_hook();
+        let record = Record::new_root(thread::next_id(), Some(name.into()), mask, Location::caller());
+        Root { record }
+    }
+
+    /// The handle by which other threads interrupt, cancel and kill what runs under this root.
+    pub fn control(&self) -> Control {
+        control_of(self.record())
+    }
+
+    /// The status: alive while it runs, afterwards how the last run ended.
+    pub fn status(&self) -> Status {
+        self.record().status()
+    }
+
+    fn record(&self) -> &Record {
+        // SAFETY: `self` owns a reference.
+        unsafe { &*self.record }
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        // SAFETY: the reference that `new` got; a root has no body and is not running, since `run_as_root`
+        // borrows it for as long as it does.
+        unsafe { Record::release(self.record) };
+    }
+}
+
+impl std::fmt::Debug for Root {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Root({}, {})", self.record().label(), self.status())
+    }
+}
+
+pub(crate) fn control_of(root: &Record) -> Control {
+    Control::new(root.control.clone().expect("a root has a control word"))
+}
+
+/// Runs `body` on the current stack as the root of a chain of its own, and returns its result, or the
+/// terminal signal (or panic) that it ended with.
+///
+/// Without a hook nobody waits for the signals of the root: await blocks the thread
+/// ([`std::thread::park`]), interrupt and debug go on at once.
+///
+/// ```
+/// use sinew_fiber::{Hook, Mask, Root, Signal, Value, await_, run_as_root};
+///
+/// struct Answer;
+/// impl Hook for Answer {
+///     fn stop(&self, _: Signal, question: Value) -> Value {
+///         Value::new(question.downcast::<u32>().unwrap() + 1)
+///     }
+/// }
+///
+/// let mut root = Root::new("task", Mask::NONE);
+/// let answer = run_as_root(&mut root, Some(&Answer), || {
+///     await_(41u32).unwrap().downcast::<u32>().unwrap()
+/// });
+/// assert_eq!(answer.unwrap(), 42);
+/// ```
+pub fn run_as_root<T>(
+    root: &mut Root,
+    hook: Option<&dyn Hook>,
+    body: impl FnOnce() -> T,
+) -> Result<T, Raised> {
+    let record = root.record();
+    let outer: *const Record = thread::slot().get();
+    record.own_status.set(Status::Alive);
+    // SAFETY: only the lifetime changes. The pointer is used while `record` is the root of the running
+    // fiber, which is within this call, and `hook` outlives the call.
+    record
+        .hook
+        .set(hook.map(|hook| unsafe { std::mem::transmute::<*const dyn Hook, *const dyn Hook>(hook) }));
+    thread::slot().set(record);
+    let outcome = catch_unwind(AssertUnwindSafe(body));
+    thread::slot().set(outer);
+    record.hook.set(None);
+    match outcome {
+        Ok(result) => {
+            record.own_status.set(Status::Dead);
+            Ok(result)
+        }
+        Err(payload) => {
+            let raised = classify(record, payload);
+            record.own_status.set(raised.signal.into());
+            Err(raised)
+        }
+    }
+}
+
+/// The running fiber, or the root if none runs.
+pub fn current() -> FiberRef {
+    FiberRef::of(thread::slot().get())
+}
+
+/// The root of the running fiber: the same for all fibers of a task.
+pub fn root() -> FiberRef {
+    // SAFETY: the root of the running fiber is valid while that runs.
+    FiberRef::of(unsafe { &*thread::slot().get().root.get() })
+}
+
+/// The handle by which other threads interrupt, cancel and kill the running root.
+pub fn control() -> Control {
+    // SAFETY: as in `root`.
+    control_of(unsafe { &*thread::slot().get().root.get() })
+}

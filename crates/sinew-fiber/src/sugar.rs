@@ -1,0 +1,204 @@
+//! What other languages build in, as short functions over [`Fiber::new`](crate::Fiber::new), `resume`,
+//! `status` and `propagate`.
+//!
+//! Their bodies may borrow, although a fiber's body may not: each of these functions runs its fiber to the
+//! end before it returns. Nothing but the end of the fiber continues the function's frame (the masks catch
+//! terminal signals only), so what the body borrows outlives it; and if the frame is never continued because
+//! the fiber around it is quarantined, what it borrows stays as well.
+
+use std::cell::Cell;
+use std::fmt;
+
+use sinew_core::{Bindings, Mask, Signal};
+
+use crate::bindings::{self, Binding};
+use crate::builder::Builder;
+use crate::fiber::Fiber;
+use crate::raise::{propagate, raise};
+use crate::scopes::shield;
+use crate::thread;
+use crate::unwind::Raised;
+use crate::value::Value;
+
+/// A fiber that ran `body` to its end, and the result if it returned.
+#[track_caller]
+fn run<T>(
+    options: Builder,
+    bindings: impl IntoIterator<Item = Binding>,
+    body: impl FnOnce() -> T,
+) -> (Fiber, Option<T>) {
+    debug_assert!(!options.mask.contains(Signal::Yield), "see the module's prose");
+    let mut result = None;
+    let to = &mut result;
+    // SAFETY: `resume` comes back, or unwinds, only when the fiber has ended or was refused before it
+    // started (module prose), so it has ended when `result` and what `body` borrows go.
+    let fiber = unsafe { Fiber::with_borrowing_body(options, move |_| *to = Some(body())) };
+    let fiber = fiber.unwrap_or_else(|error| raise(Signal::Error, Value::new(error)));
+    bindings::bind(&fiber, bindings);
+    match fiber.resume(Value::UNIT) {
+        Ok(_) => (fiber, result),
+        Err(refused) => raise(Signal::Error, Value::new(refused)),
+    }
+}
+
+fn catching(mask: Mask) -> Builder {
+    Fiber::builder().mask(mask).bindings(Bindings::Shared)
+}
+
+/// Runs `body` and returns its result, or the error or panic that ended it.
+///
+/// ```
+/// use sinew_fiber::{error, protect};
+///
+/// assert_eq!(protect(|| 42).unwrap(), 42);
+/// let raised = protect(|| -> u32 { error("boom") }).unwrap_err();
+/// assert_eq!(raised.value.downcast::<&str>().unwrap(), "boom");
+/// let panicked = protect(|| [1, 2, 3].iter().position(|x| *x == 4).unwrap()).unwrap_err();
+/// assert!(panicked.to_string().contains("called `Option::unwrap()` on a `None` value"));
+/// ```
+///
+/// # Errors
+///
+/// The error signal, or panic, that `body` ended with.
+#[track_caller]
+pub fn protect<T>(body: impl FnOnce() -> T) -> Result<T, Raised> {
+    let (fiber, result) = run(catching(Mask::ERROR), [], body);
+    result.ok_or_else(|| fiber.take_raised())
+}
+
+/// Runs `body`; if it ends with an error or panic, the result is that of `catch`.
+///
+/// ```
+/// use sinew_fiber::{error, try_};
+///
+/// let text = try_(|| error("boom"), |raised| format!("caught {:?}", raised.value));
+/// assert_eq!(text, "caught \"boom\"");
+/// ```
+#[track_caller]
+pub fn try_<T>(body: impl FnOnce() -> T, catch: impl FnOnce(Raised) -> T) -> T {
+    protect(body).unwrap_or_else(catch)
+}
+
+/// Runs `body`, then `cleanup`, however `body` ended: by returning, with an error, a terminal user signal or
+/// a panic, or because it was cancelled or dropped. Then goes on as `body` did.
+///
+/// The cleanup runs outside the unwind and inside a [`shield`], so it may wait. If it raises a signal
+/// itself, that takes the place of the first one.
+///
+/// ```
+/// use sinew_fiber::{defer, error, protect};
+///
+/// let mut cleaned = false;
+/// let result = protect(|| defer(|| cleaned = true, || error("boom")));
+/// assert!(result.is_err() && cleaned);
+/// ```
+#[track_caller]
+pub fn defer<T>(cleanup: impl FnOnce(), body: impl FnOnce() -> T) -> T {
+    let (fiber, result) = run(catching(Mask::TERMINATION), [], body);
+    shield(cleanup);
+    result.unwrap_or_else(|| re_raise(&fiber))
+}
+
+/// Like [`defer`], but the cleanup only runs if `body` does not return.
+#[track_caller]
+pub fn edefer<T>(cleanup: impl FnOnce(), body: impl FnOnce() -> T) -> T {
+    let (fiber, result) = run(catching(Mask::TERMINATION), [], body);
+    result.unwrap_or_else(|| {
+        shield(cleanup);
+        re_raise(&fiber)
+    })
+}
+
+/// Lends `resource` to `body`, then gives it to `close`, however `body` ended.
+///
+/// ```
+/// use sinew_fiber::with;
+///
+/// let mut closed = None;
+/// let sum: i32 = with(vec![1, 2, 3], |numbers| closed = Some(numbers), |numbers| numbers.iter().sum());
+/// assert_eq!((sum, closed), (6, Some(vec![1, 2, 3])));
+/// ```
+#[track_caller]
+pub fn with<R, T>(mut resource: R, close: impl FnOnce(R), body: impl FnOnce(&mut R) -> T) -> T {
+    let (fiber, result) = run(catching(Mask::TERMINATION), [], || body(&mut resource));
+    shield(|| close(resource));
+    result.unwrap_or_else(|| re_raise(&fiber))
+}
+
+/// Ends the running fiber as `fiber` ended.
+#[track_caller]
+fn re_raise(fiber: &Fiber) -> ! {
+    let value = fiber.take_value();
+    match propagate(value, fiber) {
+        Ok(_) => unreachable!("a terminal signal does not return"),
+        Err(refused) => raise(Signal::Error, Value::new(refused)),
+    }
+}
+
+/// A place to [`return_to`] with a `T`, as [`prompt`] makes it.
+pub struct Prompt<T> {
+    id: u64,
+    result: Cell<Option<T>>,
+}
+
+/// The payload of `user0` on its way to a prompt: the prompt's number.
+struct Return(u64);
+
+/// Runs `body` with a place that code below it, at any depth, may [`return_to`] at once.
+///
+/// ```
+/// use sinew_fiber::{prompt, return_to};
+///
+/// let found = prompt(|here| {
+///     for (row, line) in [[1, 2], [3, 4]].into_iter().enumerate() {
+///         for (column, number) in line.into_iter().enumerate() {
+///             if number == 3 {
+///                 return_to(here, Some((row, column)));
+///             }
+///         }
+///     }
+///     None
+/// });
+/// assert_eq!(found, Some((1, 0)));
+/// ```
+#[track_caller]
+pub fn prompt<T>(body: impl FnOnce(&Prompt<T>) -> T) -> T {
+    let here = Prompt { id: thread::next_id(), result: Cell::new(None) };
+    let (fiber, result) = run(catching(Mask::of(Signal::User0)), [], || body(&here));
+    result.unwrap_or_else(|| {
+        let to = fiber.last_value(|value| value.and_then(|value| value.downcast_ref()).map(|Return(to)| *to));
+        match here.result.take() {
+            Some(result) if to == Some(here.id) => result,
+            _ => re_raise(&fiber),
+        }
+    })
+}
+
+/// Unwinds to the [`prompt`] that made `place`, which returns `result`.
+#[track_caller]
+pub fn return_to<T>(place: &Prompt<T>, result: T) -> ! {
+    place.result.set(Some(result));
+    raise(Signal::User0, Value::new(Return(place.id)))
+}
+
+impl<T> fmt::Debug for Prompt<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Prompt({})", self.id)
+    }
+}
+
+/// Runs `body` with dynamic bindings of its own over those of the running fiber.
+///
+/// ```
+/// use sinew_fiber::{Key, with_bindings};
+///
+/// static DEPTH: Key<u32> = Key::new("depth");
+/// let inner = with_bindings([DEPTH.to(1)], || *DEPTH.get().unwrap());
+/// assert_eq!((inner, DEPTH.get()), (1, None));
+/// ```
+#[track_caller]
+pub fn with_bindings<T>(bindings: impl IntoIterator<Item = Binding>, body: impl FnOnce() -> T) -> T {
+    let options = Fiber::builder().mask(Mask::NONE).bindings(Bindings::Layered);
+    let (fiber, result) = run(options, bindings, body);
+    result.unwrap_or_else(|| re_raise(&fiber))
+}

@@ -1,0 +1,123 @@
+//! Where a signal came from: the place that raised it and the chain of fibers around that place.
+
+use std::backtrace::Backtrace;
+use std::borrow::Cow;
+use std::fmt;
+use std::panic::Location;
+
+use sinew_sync::statics::{AtomicBool, Ordering};
+
+use crate::record::Record;
+
+static BACKTRACES: AtomicBool = AtomicBool::new(false);
+
+/// Turns native backtraces in traces on or off for the whole process. They are off at first: capturing
+/// one costs far more than raising the signal.
+pub fn capture_backtraces(on: bool) {
+    BACKTRACES.store(on, Ordering::Relaxed);
+}
+
+/// One fiber of a [`Trace`]: its name, its number and where it was created.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// The name that it was given.
+    pub name: Option<Cow<'static, str>>,
+    /// Its number, unique in the process.
+    pub id: u64,
+    /// Where it was created.
+    pub created: &'static Location<'static>,
+}
+
+impl Link {
+    pub(crate) fn of(record: &Record) -> Link {
+        Link { name: record.name.clone(), id: record.id, created: record.created }
+    }
+}
+
+/// `parser#12`, or `#12` if it has no name.
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#{}", self.name.as_deref().unwrap_or(""), self.id)
+    }
+}
+
+/// Where a signal was raised: captured at the raise, and kept by every
+/// [`propagate`](crate::propagate) on the way up.
+#[derive(Debug)]
+pub struct Trace {
+    raised: Place,
+    links: Vec<Link>,
+    backtrace: Option<Backtrace>,
+}
+
+/// A place in the source.
+#[derive(Clone, Debug)]
+struct Place {
+    file: Cow<'static, str>,
+    line: u32,
+    column: u32,
+}
+
+impl Place {
+    fn of(location: &'static Location<'static>) -> Place {
+        Place { file: location.file().into(), line: location.line(), column: location.column() }
+    }
+
+    /// The place of a panic, which std lends for the time of its hook only.
+    fn of_panic(location: &Location<'_>) -> Place {
+        Place { file: location.file().to_owned().into(), line: location.line(), column: location.column() }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
+impl Trace {
+    /// The trace of a signal that `record` raises at `location`.
+    #[cold]
+    pub(crate) fn capture(record: &Record, location: &'static Location<'static>) -> Box<Trace> {
+        Trace::of(record, Place::of(location))
+    }
+
+    /// The trace of a panic of `record`.
+    pub(crate) fn capture_panic(record: &Record, location: &Location<'_>) -> Box<Trace> {
+        Trace::of(record, Place::of_panic(location))
+    }
+
+    fn of(record: &Record, raised: Place) -> Box<Trace> {
+        let links = record.ancestors().map(Link::of).collect();
+        let backtrace = BACKTRACES.load(Ordering::Relaxed).then(Backtrace::force_capture);
+        Box::new(Trace { raised, links, backtrace })
+    }
+
+    /// The file, line and column that raised the signal, as `file:line:column`.
+    pub fn raised_at(&self) -> String {
+        self.raised.to_string()
+    }
+
+    /// The fibers from the one that raised the signal up to its root.
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// The native backtrace of the raise, if [`capture_backtraces`] is on.
+    pub fn backtrace(&self) -> Option<&Backtrace> {
+        self.backtrace.as_ref()
+    }
+}
+
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "  raised at {}", self.raised)?;
+        for link in &self.links {
+            write!(f, "\n  in fiber {link}, created at {}", link.created)?;
+        }
+        if let Some(backtrace) = &self.backtrace {
+            write!(f, "\n{backtrace}")?;
+        }
+        Ok(())
+    }
+}

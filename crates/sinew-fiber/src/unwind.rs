@@ -1,0 +1,153 @@
+//! Terminal signals on their way out: what a stack is unwound with, and how it is read at the end.
+//!
+//! A terminal signal is a [`Raised`] that travels as the payload of an unwind, started by
+//! `std::panic::resume_unwind`, so destructors run and no panic hook prints. Bodies and roots catch it at
+//! their first frame. A panic that user code starts arrives at the same place and becomes an error signal
+//! whose value is a [`Panic`]; its place is only known to the process's panic hook, so we chain one in front
+//! that notes the place in the record of the running fiber and prints nothing for it.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::{self, PanicHookInfo};
+
+use sinew_core::Signal;
+use sinew_sync::statics::Once;
+
+use crate::record::Record;
+use crate::thread;
+use crate::trace::Trace;
+use crate::value::Value;
+
+/// A signal that was raised: which one, with what, and where.
+///
+/// This is what [`protect`](crate::protect) returns, what an iteration yields for an error that nobody
+/// caught, and the payload with which a stack is unwound.
+#[derive(Debug)]
+pub struct Raised {
+    /// The signal.
+    pub signal: Signal,
+    /// What was raised with it.
+    pub value: Value,
+    /// Where it was raised.
+    pub trace: Option<Box<Trace>>,
+}
+
+impl Raised {
+    /// True if this is the error with which a cancelled or dropped body is ended.
+    pub fn is_cancelled(&self) -> bool {
+        self.value.is::<crate::Cancelled>()
+    }
+}
+
+impl std::error::Error for Raised {}
+
+impl fmt::Display for Raised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {:?}", self.signal, self.value)?;
+        match &self.trace {
+            Some(trace) if f.alternate() => write!(f, "\n{trace}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The value of the error signal that a panic becomes.
+pub struct Panic {
+    /// What the panic said.
+    pub message: String,
+    /// Where it was, as `file:line:column`; none if another panic hook replaced ours.
+    pub location: Option<String>,
+    /// The payload, as `std::panic::catch_unwind` gives it.
+    pub payload: Box<dyn Any + Send>,
+}
+
+impl fmt::Debug for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.location {
+            Some(location) => write!(f, "panicked at {location}: {}", self.message),
+            None => write!(f, "panicked: {}", self.message),
+        }
+    }
+}
+
+/// What the panic hook noted for the fiber that panicked.
+pub(crate) struct PanicSite {
+    message: String,
+    trace: Box<Trace>,
+}
+
+/// Puts our hook in front of the one that is there. Once per process.
+pub(crate) fn install_hook() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let previous = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !note(info) {
+                previous(info);
+            }
+        }));
+    });
+}
+
+/// Notes where the running fiber panicked; false if no fiber is running.
+fn note(info: &PanicHookInfo<'_>) -> bool {
+    // SAFETY: the running fiber's record is valid while it runs, and it runs: this is its stack.
+    let Some(record) = (unsafe { thread::running().as_ref() }) else { return false };
+    record.unwinding.set(true);
+    if record.of_thread.get() {
+        return false;
+    }
+    if let Some(location) = info.location() {
+        let trace = Trace::capture_panic(record, location);
+        let message = message_of(info.payload());
+        record.panic_site.set(Some(Box::new(PanicSite { message, trace })));
+    }
+    true
+}
+
+fn message_of(payload: &(dyn Any + Send)) -> String {
+    if let Some(text) = payload.downcast_ref::<&'static str>() {
+        (*text).to_owned()
+    } else if let Some(text) = payload.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        String::from("a payload that is no text")
+    }
+}
+
+/// What the unwind that ended `record` carried.
+#[cold]
+pub(crate) fn classify(record: &Record, payload: Box<dyn Any + Send>) -> Raised {
+    record.unwinding.set(false);
+    let payload = match payload.downcast::<Raised>() {
+        Ok(raised) => return *raised,
+        Err(payload) => payload,
+    };
+    let message = message_of(&*payload);
+    // An older panic that the body caught itself may have left its site behind.
+    let site = record.panic_site.take().filter(|site| site.message == message);
+    let (location, trace) = match site {
+        Some(site) => (Some(site.trace.raised_at()), Some(site.trace)),
+        None => (None, None),
+    };
+    Raised { signal: Signal::Error, value: Value::new(Panic { message, location, payload }), trace }
+}
+
+/// Unwinds the running fiber, `record`, with `raised`. On a thread's own root, where nobody could catch it,
+/// this is an ordinary panic that says what was raised.
+///
+/// Inlined into whoever raises: each frame of ours would be one more to unwind.
+#[inline(always)]
+pub(crate) fn unwind(record: &Record, raised: Raised) -> ! {
+    panic::resume_unwind(payload(record, raised))
+}
+
+#[cold]
+#[inline(never)]
+fn payload(record: &Record, raised: Raised) -> Box<dyn Any + Send> {
+    if record.of_thread.get() {
+        panic!("uncaught signal {raised:#}");
+    }
+    record.unwinding.set(true);
+    Box::new(raised)
+}

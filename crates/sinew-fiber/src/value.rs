@@ -1,0 +1,259 @@
+//! `Value`: one word of anything that may be sent, passed between a fiber and its resumer.
+//!
+//! A value is a pointer to a table of its type and one data word. Types that fit the word (scalars, small
+//! structures, a `Box`) lie in it; larger ones are boxed and the word points to the box. So a scalar
+//! costs no allocation, and a value travels in two registers.
+//!
+//! Invariant, kept by [`Value::new`] alone: `table` is the table of some `T: Send + 'static`, and `data`
+//! holds an initialised `T` if `fits::<T>()`, else a pointer from `Box<T>::into_raw`. Every `unsafe` block
+//! below rests on it.
+
+use std::any::{TypeId, type_name};
+use std::fmt;
+use std::mem::{self, ManuallyDrop, MaybeUninit};
+
+type Word = MaybeUninit<*mut ()>;
+
+struct Table {
+    id: TypeId,
+    name: fn() -> &'static str,
+    /// Drops what the word holds; none if there is nothing to do.
+    drop: Option<unsafe fn(&mut Word)>,
+}
+
+const fn fits<T>() -> bool {
+    size_of::<T>() <= size_of::<Word>() && align_of::<T>() <= align_of::<Word>()
+}
+
+trait HasTable {
+    const TABLE: &'static Table;
+}
+
+impl<T: Send + 'static> HasTable for T {
+    const TABLE: &'static Table = &Table {
+        id: TypeId::of::<T>(),
+        name: type_name::<T>,
+        drop: if !fits::<T>() {
+            Some(drop_boxed::<T>)
+        } else if mem::needs_drop::<T>() {
+            Some(drop_inline::<T>)
+        } else {
+            None
+        },
+    };
+}
+
+/// # Safety
+///
+/// `word` must hold a pointer from `Box<T>::into_raw` that is not used again.
+unsafe fn drop_boxed<T>(word: &mut Word) {
+    // SAFETY: the caller's promise.
+    drop(unsafe { Box::from_raw(word.assume_init().cast::<T>()) });
+}
+
+/// # Safety
+///
+/// `word` must hold an initialised `T` that is not used again.
+unsafe fn drop_inline<T>(word: &mut Word) {
+    // SAFETY: the caller's promise; the word is large and aligned enough for every `T` that lies inline.
+    unsafe { word.as_mut_ptr().cast::<T>().drop_in_place() };
+}
+
+/// Any `Send + 'static` value, as it passes between a fiber and whoever resumes it.
+///
+/// Types of up to one word are stored without allocation.
+///
+/// ```
+/// use sinew_fiber::Value;
+///
+/// let value = Value::new(42u64);
+/// assert!(value.is::<u64>());
+/// assert_eq!(value.downcast::<u64>().unwrap(), 42);
+///
+/// let wrong = Value::new("text").downcast::<u64>().unwrap_err();
+/// assert_eq!(wrong.to_string(), "expected a value of type u64, got &str");
+/// assert_eq!(wrong.value.downcast::<&str>().unwrap(), "text"); // nothing is lost
+/// ```
+pub struct Value {
+    table: &'static Table,
+    data: Word,
+}
+
+// SAFETY: `Value::new` admits `Send` types only.
+unsafe impl Send for Value {}
+
+impl Value {
+    /// The value that carries nothing, `()`.
+    pub const UNIT: Value = Value { table: <() as HasTable>::TABLE, data: MaybeUninit::uninit() };
+
+    /// Wraps `value`.
+    #[inline]
+    pub fn new<T: Send + 'static>(value: T) -> Value {
+        let mut data = Word::uninit();
+        if fits::<T>() {
+            // SAFETY: `fits` says that a `T` may be written to the word.
+            unsafe { data.as_mut_ptr().cast::<T>().write(value) };
+        } else {
+            data.write(Box::into_raw(Box::new(value)).cast());
+        }
+        Value { table: T::TABLE, data }
+    }
+
+    /// True if a `T` is inside.
+    #[inline]
+    pub fn is<T: 'static>(&self) -> bool {
+        self.table.id == TypeId::of::<T>()
+    }
+
+    /// True if the table is that of `T` for sure; the compiler may have made several for one type.
+    #[inline]
+    fn has_table_of<T: Send + 'static>(&self) -> bool {
+        std::ptr::eq(self.table, T::TABLE)
+    }
+
+    /// The name of the type inside, for messages.
+    pub fn type_name(&self) -> &'static str {
+        (self.table.name)()
+    }
+
+    /// Takes the `T` out, or gives the value back with an error that names both types.
+    #[inline]
+    pub fn downcast<T: Send + 'static>(self) -> Result<T, DowncastError> {
+        if !self.has_table_of::<T>() && !self.is::<T>() {
+            return Err(DowncastError { value: self, expected: type_name::<T>() });
+        }
+        let this = ManuallyDrop::new(self);
+        if fits::<T>() {
+            // SAFETY: the types are equal, so by the invariant the word holds a `T`; `ManuallyDrop` keeps
+            // `Value`'s drop from using it again.
+            Ok(unsafe { this.data.as_ptr().cast::<T>().read() })
+        } else {
+            // SAFETY: as above, for a pointer to a box.
+            Ok(*unsafe { Box::from_raw(this.data.assume_init().cast::<T>()) })
+        }
+    }
+
+    /// Looks at the `T` inside.
+    pub fn downcast_ref<T: 'static>(&self) -> Option<&T> {
+        if !self.is::<T>() {
+            return None;
+        }
+        if fits::<T>() {
+            // SAFETY: the types are equal, so by the invariant the word holds a `T`, which lives as long as
+            // `self` is borrowed.
+            Some(unsafe { &*self.data.as_ptr().cast::<T>() })
+        } else {
+            // SAFETY: as above, for a pointer to a box that `self` owns.
+            Some(unsafe { &*self.data.assume_init().cast::<T>() })
+        }
+    }
+}
+
+impl Drop for Value {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(drop) = self.table.drop {
+            // SAFETY: the function is that of the type inside, and a value is dropped once.
+            unsafe { drop(&mut self.data) };
+        }
+    }
+}
+
+impl Default for Value {
+    fn default() -> Value {
+        Value::UNIT
+    }
+}
+
+/// What may be passed to a fiber or returned by its body as it is: scalars, texts, [`Value`]s, and the
+/// result of a body that never returns. Wrap any other `Send` type with [`Value::new`].
+pub trait IntoValue {
+    /// Wraps `self`.
+    fn into_value(self) -> Value;
+}
+
+impl IntoValue for Value {
+    #[inline]
+    fn into_value(self) -> Value {
+        self
+    }
+}
+
+impl IntoValue for never::Never {
+    fn into_value(self) -> Value {
+        self
+    }
+}
+
+/// Names the type `!`, which stable Rust lets one write as a result only.
+mod never {
+    pub trait Returns {
+        type Type;
+    }
+
+    impl<T> Returns for fn() -> T {
+        type Type = T;
+    }
+
+    pub(super) type Never = <fn() -> ! as Returns>::Type;
+}
+
+macro_rules! plain_values {
+    ($($T:ty),*) => {
+        $(impl IntoValue for $T {
+            #[inline]
+            fn into_value(self) -> Value {
+                Value::new(self)
+            }
+        })*
+
+        /// Shows scalars, texts and errors as they are, anything else by the name of its type.
+        impl fmt::Debug for Value {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                $(if let Some(value) = self.downcast_ref::<$T>() {
+                    return fmt::Debug::fmt(value, f);
+                })*
+                write!(f, "<{}>", self.type_name())
+            }
+        }
+    };
+}
+
+plain_values!(
+    (),
+    bool,
+    char,
+    i8,
+    i16,
+    i32,
+    i64,
+    i128,
+    isize,
+    u8,
+    u16,
+    u32,
+    u64,
+    u128,
+    usize,
+    f32,
+    f64,
+    &'static str,
+    String,
+    crate::Panic,
+    crate::Cancelled,
+    crate::Refused,
+    crate::StackError
+);
+
+/// A value of another type than the one asked for. It still holds the value.
+#[derive(Debug, thiserror::Error)]
+#[error("expected a value of type {expected}, got {}", value.type_name())]
+pub struct DowncastError {
+    /// The value, untouched.
+    pub value: Value,
+    /// The name of the type that was asked for.
+    pub expected: &'static str,
+}
+
+#[cfg(test)]
+mod tests;
