@@ -20,6 +20,7 @@ pub(crate) const BENCHES: [Bench; 6] = [
         metric: "ns_per_roundtrip",
         numbers: &[Number { name: "round trips", default: 20_000_000, small: 1_000 }],
         run: |bench, numbers| {
+            #[cfg_attr(not(feature = "peers"), allow(unused_mut, reason = "peers are pushed"))]
             let mut sides: Vec<Side> = vec![
                 ("sinew", yields),
                 ("corosensei", raw::yields_inlined),
@@ -96,7 +97,7 @@ fn yields(n: u64) -> Duration {
         for _ in 0..n {
             received = scalar(yield_(received + 1).expect("the resumer catches yields"));
         }
-        Value::from(received)
+        received
     })
     .expect("there is room for one fiber");
     let start = Instant::now();

@@ -94,10 +94,10 @@ fn debugger(out: &mut dyn Write) -> Outcome {
 
     let signal = outer.resume(())?;
     writeln!(out, "  {signal}: {}", outer.take_value().downcast::<&str>()?)?;
-    let chain = Fiber::chain(&outer);
+    let chain = outer.lineage();
     for fiber in &chain {
         let link = fiber.link();
-        writeln!(out, "    {} is {}, created at line {}", link.fiber, fiber.status(), link.created.line())?;
+        writeln!(out, "    {} is {}, created at line {}", link, fiber.status(), link.created.line())?;
     }
     if let Some(innermost) = chain.last() {
         VERBOSE.set_of(innermost, true);
