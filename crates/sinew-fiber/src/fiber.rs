@@ -189,22 +189,23 @@ impl Fiber {
     ///
     /// Refused if the fiber has ended, is running, is stopped below another fiber, belongs to another task,
     /// or if the chain would be too deep.
-    #[inline]
+    #[inline(always)]
     pub fn resume(&self, value: impl IntoValue) -> Result<Signal, Refused> {
         let value = value.into_value();
         let slot = thread::slot();
         let me = slot.get();
-        let record = self.record();
-        if !self.is_at_rest(me) {
-            return self.resume_slowly(me, Operation::Resume, value, Delivery::Value);
-        }
-        record.adopt(me);
-        self.enter(slot, me, record, value);
+        let leaf = if self.is_at_rest(me) {
+            self.record().adopt(me);
+            self.record()
+        } else {
+            self.prepare(me, Operation::Resume)?
+        };
+        self.enter(slot, me, leaf, value);
         Ok(self.stopped(me))
     }
 
     /// True if the fiber, alone, can be resumed by `me`, and nothing is in the way: the common case.
-    #[inline]
+    #[inline(always)]
     fn is_at_rest(&self, me: &Record) -> bool {
         let record = self.record();
         let status = record.own_status.get();
@@ -229,71 +230,44 @@ impl Fiber {
     /// As for [`resume`](Fiber::resume), and if the innermost fiber is inside a [`shield`](crate::shield).
     #[track_caller]
     pub fn cancel(&self, value: impl IntoValue) -> Result<Signal, Refused> {
-        self.resume_slowly(thread::slot().get(), Operation::Cancel, value.into_value(), Delivery::Error)
-    }
-
-    #[cold]
-    fn resume_slowly(
-        &self,
-        me: &Record,
-        operation: Operation,
-        value: Value,
-        delivery: Delivery,
-    ) -> Result<Signal, Refused> {
-        let unread = self.run(me, operation, value, delivery)?;
-        let signal = self.stopped(me);
-        drop(unread);
-        Ok(signal)
+        let value = value.into_value();
+        let me = thread::slot().get();
+        let record = self.record();
+        if record.leaf().shields.get() > 0 {
+            return Err(self.refuse(Operation::Cancel, Reason::Shielded));
+        }
+        if record.status() == Status::New {
+            self.end_unstarted(value);
+        } else {
+            let leaf = self.prepare(me, Operation::Cancel)?;
+            leaf.delivery.set(Delivery::Error);
+            self.enter(thread::slot(), me, leaf, value);
+        }
+        Ok(self.stopped(me))
     }
 
     /// Like [`resume`](Fiber::resume), but a terminal signal that the mask does not catch is returned
     /// instead of ending the caller.
     pub(crate) fn resume_catching(&self, value: Value) -> Result<Result<Signal, Raised>, Refused> {
-        let _unread = self.run(thread::slot().get(), Operation::Resume, value, Delivery::Value)?;
+        let me = thread::slot().get();
+        let leaf = self.prepare(me, Operation::Resume)?;
+        self.enter(thread::slot(), me, leaf, value);
         let signal = self.signal();
         Ok(if self.escapes(signal) { Err(self.take_raised()) } else { Ok(signal) })
     }
 
-    /// Continues the chain that starts here, whatever its state. Returns when this fiber has stopped, with
-    /// the value of its last stop if nobody had taken it: to be dropped when all else is done, since a
-    /// destructor may do anything.
-    fn run(
-        &self,
-        me: &Record,
-        operation: Operation,
-        value: Value,
-        delivery: Delivery,
-    ) -> Result<Option<Value>, Refused> {
+    /// All that comes before continuing the chain that starts here, whatever its state: stops for interrupts,
+    /// refuses what has to be refused, makes the chain run below `me`. Returns its leaf.
+    #[cold]
+    fn prepare(&self, me: &Record, operation: Operation) -> Result<&Record, Refused> {
         raise::take_interrupts(me);
         self.admit(me, operation)?;
-        let record = self.record();
-        let leaf = self.leaf();
-        if delivery == Delivery::Error {
-            if leaf.shields.get() > 0 {
-                return Err(self.refuse(operation, Reason::Shielded));
-            }
-            if record.status() == Status::New {
-                self.end_unstarted(value);
-                return Ok(None);
-            }
+        if let Some(unread) = self.record().leaf().value.take() {
+            drop(unread); // its destructor may do anything, also with this fiber
+            self.admit(me, operation)?;
         }
-        let unread = leaf.value.take();
-        leaf.delivery.set(delivery);
         self.adopt_chain(me);
-        self.enter(thread::slot(), me, leaf, value);
-        Ok(unread)
-    }
-
-    /// The fiber that goes on when this one, which is stopped, is resumed.
-    #[inline]
-    fn leaf(&self) -> &Record {
-        let record = self.record();
-        if record.child.get().is_null() {
-            return record;
-        }
-        // SAFETY: a chain that stopped with this fiber as its outermost has noted its leaf here, and stays as
-        // it is until it is resumed from here.
-        unsafe { &*record.leaf.get() }
+        Ok(self.record().leaf())
     }
 
     /// Makes the chain that starts here run below `me`.
@@ -302,8 +276,8 @@ impl Fiber {
         record.bind(me);
         let (depth, inherited) = (record.depth.get(), record.inherited.get());
         let own = record.own.get();
+        record.leaf().own_status.set(Status::Alive);
         record.adopt(me);
-        self.leaf().own_status.set(Status::Alive);
         // What the others inherit changes only with what this one does.
         let unchanged = depth == record.depth.get() && inherited == record.inherited.get();
         if !unchanged || own.any(Scope::ENDING) {
@@ -327,7 +301,7 @@ impl Fiber {
         if !record.root.get().is_null() && !ptr::eq(record.root.get(), me.root.get()) {
             return refused(Reason::OtherTask);
         }
-        let below = self.leaf().depth.get() - record.depth.get();
+        let below = record.leaf().depth.get() - record.depth.get();
         if me.depth.get() + 1 + below > MAX_DEPTH {
             return refused(Reason::TooDeep);
         }
@@ -339,13 +313,13 @@ impl Fiber {
         Refused::new(operation, self.record().label(), self.status(), reason)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn link(&self, me: &Record) {
         self.record().parent.set(me);
         me.child.set(self.record);
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn unlink(&self, me: &Record) {
         self.record().parent.set(ptr::null());
         me.child.set(ptr::null());
@@ -353,7 +327,7 @@ impl Fiber {
 
     /// Goes on in `leaf`, the innermost fiber of the chain that starts here, and comes back when this
     /// fiber stops or ends.
-    #[inline]
+    #[inline(always)]
     fn enter(&self, slot: Slot, me: &Record, leaf: &Record, value: Value) {
         let record = self.record();
         leaf.put(value);
@@ -368,7 +342,7 @@ impl Fiber {
 
     /// What the resumer does about the signal with which the fiber has stopped: a terminal one that the
     /// mask does not catch is the resumer's as well.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn stopped(&self, me: &Record) -> Signal {
         let signal = self.signal();
         if self.escapes(signal) {
@@ -377,13 +351,13 @@ impl Fiber {
         signal
     }
 
-    #[inline]
+    #[inline(always)]
     fn escapes(&self, signal: Signal) -> bool {
         signal.is_terminal() && signal != Signal::Ok && !self.mask().contains(signal)
     }
 
     /// The signal of a fiber that has stopped.
-    #[inline]
+    #[inline(always)]
     fn signal(&self) -> Signal {
         self.record().status().signal().expect("a fiber that stopped has a signal")
     }
@@ -410,8 +384,7 @@ impl Fiber {
     /// the fiber is new or runs.
     #[inline]
     pub fn take_value(&self) -> Value {
-        let record = self.record();
-        let leaf = if record.child.get().is_null() { record } else { record.leaf() };
+        let leaf = self.record().leaf();
         if leaf.own_status.get() == Status::Alive {
             return Value::UNIT;
         }
@@ -483,6 +456,7 @@ impl Fiber {
 
     /// Ends a new fiber with the error `value` and drops its body.
     #[cold]
+    #[inline(never)]
     fn end_unstarted(&self, value: Value) {
         let record = self.record();
         record.own_status.set(Status::Error);
@@ -508,7 +482,7 @@ impl Fiber {
         let me = slot.get();
         record.own.set(record.own.get().and(Scope::ENDING));
         self.adopt_chain(me);
-        let leaf = self.leaf();
+        let leaf = record.leaf();
         let shielded = leaf.scope().any(Scope::SHIELD);
         leaf.delivery.set(if shielded { Delivery::Ending } else { Delivery::Error });
         let _unread = leaf.value.take();
@@ -550,7 +524,7 @@ impl Record {
     }
 
     /// Makes `self` run below `above`.
-    #[inline]
+    #[inline(always)]
     fn adopt(&self, above: &Record) {
         self.own_status.set(Status::Alive);
         self.depth.set(above.depth.get() + 1);

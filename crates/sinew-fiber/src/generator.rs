@@ -123,7 +123,7 @@ pub fn generate<T: 'static>(body: impl FnOnce(&Yielder<T>) + 'static) -> Result<
 impl<T> Iterator for Generator<T> {
     type Item = T;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<T> {
         if !self.fiber.can_resume() {
             return None;
@@ -149,7 +149,7 @@ impl<T> Yielder<T> {
     ///
     /// Raises an error if the yield is refused: outside the body of its generator, inside a generator nested
     /// in that body, and from a destructor while the thread unwinds.
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     pub fn yield_(&self, item: T) {
         self.item.set(Some(item));

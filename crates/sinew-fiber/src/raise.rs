@@ -11,7 +11,8 @@
 //! to run.
 //!
 //! The functions at the top are the fast path, for a signal that the raiser's own resumer catches; all
-//! else is in [`stop_slowly`].
+//! else is up to [`decide`]. Whatever switches is inlined into the frame that raises: a function of ours that
+//! is entered before a switch and returns after it would have its return address mispredicted.
 
 use std::panic::Location;
 
@@ -38,7 +39,7 @@ const MAX_SWALLOWED: u16 = 8;
 ///
 /// Refused if nobody in the chain catches yields, while the thread is unwinding, and if the yield would
 /// cross an [`ffi_scope`](crate::ffi_scope) or leave a fiber that is being dropped.
-#[inline]
+#[inline(always)]
 #[track_caller]
 pub fn yield_(value: impl IntoValue) -> Result<Value, Refused> {
     stop(Signal::Yield, value.into_value())
@@ -51,7 +52,7 @@ pub fn yield_(value: impl IntoValue) -> Result<Value, Refused> {
 ///
 /// As for [`yield_`]; await and interrupt are seen by the root even if nobody catches them, and so is
 /// debug.
-#[inline]
+#[inline(always)]
 #[track_caller]
 pub fn signal(signal: Signal, value: impl IntoValue) -> Result<Value, Refused> {
     if signal.is_terminal() {
@@ -95,7 +96,7 @@ pub fn await_(payload: impl IntoValue) -> Result<Value, Refused> {
         return Err(refuse(Signal::Await, me, Reason::Unwinding));
     }
     if me.scope().any(Scope::AWAITS.and(Scope::FFI).and(Scope::ENDING)) {
-        return stop_slowly(me, Signal::Await, payload, None);
+        return stop_by_rule(me, Signal::Await, payload, None);
     }
     // SAFETY: the root of the running fiber is valid.
     reach_root(me, unsafe { &*me.root.get() }, Signal::Await, payload)
@@ -126,31 +127,46 @@ pub(crate) fn raise(signal: Signal, value: Value) -> ! {
     unwind(me, Raised { signal, value, trace: Some(trace) })
 }
 
-#[inline]
+#[inline(always)]
 #[track_caller]
 fn stop(signal: Signal, value: Value) -> Result<Value, Refused> {
     let slot = thread::slot();
     let me = slot.get();
-    if !me.mask.get().contains(signal) || disturbed(me) {
-        return stop_slowly(me, signal, value, None);
+    if me.mask.get().contains(signal) && !disturbed(me) {
+        return suspend(slot, me, me, signal, value);
     }
-    suspend(slot, me, me, signal, value)
+    stop_by_rule(me, signal, value, None)
 }
 
 /// Yields to the resumer of `catcher`, which must be the fiber that catches it.
-#[inline]
+#[inline(always)]
 #[track_caller]
 pub(crate) fn yield_to(catcher: &Record, value: Value) -> Result<Value, Refused> {
     let slot = thread::slot();
     let me = slot.get();
-    if !std::ptr::eq(me, catcher) || disturbed(me) {
-        return stop_slowly(me, Signal::Yield, value, Some(catcher));
+    if std::ptr::eq(me, catcher) && !disturbed(me) {
+        return suspend(slot, me, me, Signal::Yield, value);
     }
-    suspend(slot, me, me, Signal::Yield, value)
+    stop_by_rule(me, Signal::Yield, value, Some(catcher))
+}
+
+/// Stops as [`decide`] says.
+#[inline(always)]
+#[track_caller]
+fn stop_by_rule(
+    me: &Record,
+    signal: Signal,
+    value: Value,
+    expected: Option<&Record>,
+) -> Result<Value, Refused> {
+    match decide(me, signal, expected)? {
+        Decision::Suspend(top) => suspend(thread::slot(), me, top, signal, value),
+        Decision::Root(root) => reach_root(me, root, signal, value),
+    }
 }
 
 /// True if anything but the mask has a say in whether the running fiber may stop.
-#[inline]
+#[inline(always)]
 fn disturbed(me: &Record) -> bool {
     // SAFETY: the control word of the running fiber's root is valid.
     let quiet = unsafe { (*me.word.get()).is_quiet() };
@@ -159,7 +175,7 @@ fn disturbed(me: &Record) -> bool {
 
 /// Stops the fibers from `me`, which runs, up to `top`, and goes on in the resumer of `top`. Returns when
 /// `me` is continued.
-#[inline]
+#[inline(always)]
 #[track_caller]
 fn suspend(slot: Slot, me: &Record, top: &Record, signal: Signal, value: Value) -> Result<Value, Refused> {
     me.own_status.set(signal.into());
@@ -230,33 +246,32 @@ fn find_way(me: &Record, signal: Signal) -> (Way<'_>, Option<&Record>) {
     unreachable!("the chain of a running fiber ends at a root")
 }
 
+/// What to do about a signal that is not refused.
+enum Decision<'a> {
+    /// Stop all up to this fiber.
+    Suspend(&'a Record),
+    /// Call the hook of this root.
+    Root(&'a Record),
+}
+
 /// The whole rule; `expected` is the only fiber that may catch the signal, if there is such a demand.
 #[cold]
 #[track_caller]
-fn stop_slowly(
-    me: &Record,
-    signal: Signal,
-    value: Value,
-    expected: Option<&Record>,
-) -> Result<Value, Refused> {
+fn decide<'a>(me: &'a Record, signal: Signal, expected: Option<&Record>) -> Result<Decision<'a>, Refused> {
     if is_unwinding(me) {
         return Err(refuse(signal, me, Reason::Unwinding));
     }
     take_interrupts(me);
     let (way, ending) = find_way(me, signal);
-    match way {
-        Way::Refused(reason) => Err(refuse(signal, me, reason)),
-        Way::Caught(top) if expected.is_some_and(|expected| !std::ptr::eq(top, expected)) => {
+    match (way, ending) {
+        (Way::Refused(reason), _) => Err(refuse(signal, me, reason)),
+        (Way::Caught(top), _) if expected.is_some_and(|expected| !std::ptr::eq(top, expected)) => {
             Err(refuse(signal, me, Reason::Uncaught))
         }
-        Way::Caught(top) => match ending {
-            Some(ended) => go_on_ending(me, ended, signal, value),
-            None => suspend(thread::slot(), me, top, signal, value),
-        },
-        Way::Root(_) if ending.is_some() && !me.scope().any(Scope::SHIELD) => {
-            go_on_ending(me, ending.expect("just seen"), signal, value)
-        }
-        Way::Root(root) => reach_root(me, root, signal, value),
+        (Way::Caught(top), None) => Ok(Decision::Suspend(top)),
+        (Way::Root(root), None) => Ok(Decision::Root(root)),
+        (Way::Root(root), Some(_)) if me.scope().any(Scope::SHIELD) => Ok(Decision::Root(root)),
+        (Way::Caught(_) | Way::Root(_), Some(ended)) => go_on_ending(me, ended, signal),
     }
 }
 
@@ -264,14 +279,14 @@ fn stop_slowly(
 /// after too many times give the chain's stacks up.
 #[cold]
 #[track_caller]
-fn go_on_ending(me: &Record, ended: &Record, signal: Signal, value: Value) -> Result<Value, Refused> {
+fn go_on_ending<'a>(me: &Record, ended: &'a Record, signal: Signal) -> Result<Decision<'a>, Refused> {
     if me.scope().any(Scope::SHIELD) {
         return Err(refuse(signal, me, Reason::Ending));
     }
     ended.swallowed.set(ended.swallowed.get() + 1);
     if ended.swallowed.get() > MAX_SWALLOWED {
         quarantine::give_up(ended);
-        return suspend(thread::slot(), me, ended, signal, value);
+        return Ok(Decision::Suspend(ended));
     }
     raise(Signal::Error, Value::new(Cancelled))
 }
@@ -319,10 +334,10 @@ fn end_if_cancelled(me: &Record, signal: Signal) -> Result<(), Refused> {
 
 /// Stops once for each interrupt that is counted, if there is anybody to stop for. Where there is not, and
 /// where the fiber must not stop, the count stays for later.
-#[cold]
 #[track_caller]
 pub(crate) fn take_interrupts(me: &Record) {
-    while !std::thread::panicking() {
+    // SAFETY: the control word of the running fiber's root is valid.
+    while !unsafe { (*me.word.get()).is_quiet() } && !std::thread::panicking() {
         let (way, None) = find_way(me, Signal::Interrupt) else { return };
         let stops = match &way {
             Way::Caught(_) => true,
@@ -374,13 +389,8 @@ pub fn propagate(value: impl IntoValue, fiber: &Fiber) -> Result<Value, Refused>
         unwind(me, Raised { signal, value, trace: record.trace.take() });
     }
     fiber.admit(me, Operation::Propagate)?;
-    if std::thread::panicking() {
-        return Err(refuse(signal, me, Reason::Unwinding));
-    }
-    match find_way(me, signal) {
-        (Way::Refused(reason), _) => Err(refuse(signal, me, reason)),
-        (Way::Caught(_), Some(ended)) => go_on_ending(me, ended, signal, value),
-        (Way::Caught(top), None) => {
+    match decide(me, signal, None)? {
+        Decision::Suspend(top) => {
             // `me` stops as if `fiber`, which it resumed, had just raised the signal.
             let leaf = record.leaf();
             let _unread = leaf.value.replace(Some(value));
@@ -395,7 +405,7 @@ pub fn propagate(value: impl IntoValue, fiber: &Fiber) -> Result<Value, Refused>
             let _ = fiber.stopped(me);
             Ok(fiber.take_value())
         }
-        (Way::Root(root), _) => {
+        Decision::Root(root) => {
             let value = reach_root(me, root, signal, value)?;
             let _ = fiber.resume(value)?;
             Ok(fiber.take_value())

@@ -235,14 +235,23 @@ impl Record {
     }
 
     /// The last fiber of the chain that starts here: the one that runs or raised the signal.
+    #[inline]
     pub(crate) fn leaf(&self) -> &Record {
-        self.descendants().last().expect("`self` is one")
+        if self.child.get().is_null() {
+            self
+        } else if self.parent.get().is_null() && !self.is_root() {
+            // SAFETY: the outermost fiber of a stopped chain. The chain noted its leaf here when it stopped, and
+            // stays as it is until it is resumed from here.
+            unsafe { &*self.leaf.get() }
+        } else {
+            self.descendants().last().expect("`self` is one")
+        }
     }
 
     /// What the fiber is doing.
     #[inline]
     pub(crate) fn status(&self) -> Status {
-        if self.child.get().is_null() { self.own_status.get() } else { self.leaf().own_status.get() }
+        self.leaf().own_status.get()
     }
 
     /// True if there is no value to take.
