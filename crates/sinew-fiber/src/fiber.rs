@@ -196,11 +196,12 @@ impl Fiber {
         let me = slot.get();
         let leaf = if self.is_at_rest(me) {
             self.record().adopt(me);
+            self.record().put(value);
             self.record()
         } else {
-            self.prepare(me, Operation::Resume)?
+            self.prepare(me, Operation::Resume, value)?
         };
-        self.enter(slot, me, leaf, value);
+        self.enter(slot, me, leaf);
         Ok(self.stopped(me))
     }
 
@@ -239,9 +240,9 @@ impl Fiber {
         if record.status() == Status::New {
             self.end_unstarted(value);
         } else {
-            let leaf = self.prepare(me, Operation::Cancel)?;
+            let leaf = self.prepare(me, Operation::Cancel, value)?;
             leaf.delivery.set(Delivery::Error);
-            self.enter(thread::slot(), me, leaf, value);
+            self.enter(thread::slot(), me, leaf);
         }
         Ok(self.stopped(me))
     }
@@ -250,24 +251,26 @@ impl Fiber {
     /// instead of ending the caller.
     pub(crate) fn resume_catching(&self, value: Value) -> Result<Result<Signal, Raised>, Refused> {
         let me = thread::slot().get();
-        let leaf = self.prepare(me, Operation::Resume)?;
-        self.enter(thread::slot(), me, leaf, value);
+        let leaf = self.prepare(me, Operation::Resume, value)?;
+        self.enter(thread::slot(), me, leaf);
         let signal = self.signal();
         Ok(if self.escapes(signal) { Err(self.take_raised()) } else { Ok(signal) })
     }
 
     /// All that comes before continuing the chain that starts here, whatever its state: stops for interrupts,
-    /// refuses what has to be refused, makes the chain run below `me`. Returns its leaf.
+    /// refuses what has to be refused, makes the chain run below `me`. Returns its leaf, with `value` in it.
     #[cold]
-    fn prepare(&self, me: &Record, operation: Operation) -> Result<&Record, Refused> {
+    fn prepare(&self, me: &Record, operation: Operation, value: Value) -> Result<&Record, Refused> {
         raise::take_interrupts(me);
         self.admit(me, operation)?;
         if let Some(unread) = self.record().leaf().value.take() {
             drop(unread); // its destructor may do anything, also with this fiber
             self.admit(me, operation)?;
         }
+        let leaf = self.record().leaf();
         self.adopt_chain(me);
-        Ok(self.record().leaf())
+        leaf.put(value);
+        Ok(leaf)
     }
 
     /// Makes the chain that starts here run below `me`.
@@ -325,12 +328,11 @@ impl Fiber {
         me.child.set(ptr::null());
     }
 
-    /// Goes on in `leaf`, the innermost fiber of the chain that starts here, and comes back when this
-    /// fiber stops or ends.
+    /// Goes on in `leaf`, the innermost fiber of the chain that starts here and has its value already, and
+    /// comes back when this fiber stops or ends.
     #[inline(always)]
-    fn enter(&self, slot: Slot, me: &Record, leaf: &Record, value: Value) {
+    fn enter(&self, slot: Slot, me: &Record, leaf: &Record) {
         let record = self.record();
-        leaf.put(value);
         self.link(me);
         slot.set(leaf);
         // SAFETY: `leaf` is suspended or fresh: our callers saw a status that says so for `record`, and a
@@ -485,8 +487,8 @@ impl Fiber {
         let leaf = record.leaf();
         let shielded = leaf.scope().any(Scope::SHIELD);
         leaf.delivery.set(if shielded { Delivery::Ending } else { Delivery::Error });
-        let _unread = leaf.value.take();
-        self.enter(slot, me, leaf, Value::new(Cancelled));
+        let _unread = leaf.value.replace(Some(Value::new(Cancelled)));
+        self.enter(slot, me, leaf);
     }
 }
 
