@@ -553,6 +553,12 @@ impl Record {
     #[inline]
     fn adopt(&self, above: &Record) {
         self.own_status.set(Status::Alive);
+        self.hang_below(above);
+    }
+
+    /// Gives `self`, which keeps its status, its place below `above`.
+    #[inline]
+    pub(crate) fn hang_below(&self, above: &Record) {
         self.depth.set(above.depth.get() + 1);
         self.inherited.set(above.scope());
     }

@@ -386,6 +386,9 @@ pub fn propagate(value: impl IntoValue, fiber: &Fiber) -> Result<Value, Refused>
             let _unread = leaf.value.replace(Some(value));
             top.leaf.set(leaf);
             fiber.link(me);
+            for below in record.descendants() {
+                below.hang_below(below.parent().expect("`me` is the first one's"));
+            }
             let slot = thread::slot();
             slot.set(top.parent.get());
             // SAFETY: as in `suspend`; `record` is linked below `me`, so whoever stops it next goes on at
