@@ -35,7 +35,7 @@ use crate::raise;
 use crate::record::{Delivery, Home, Record, Scope};
 use crate::switch::{self, Entry};
 use crate::thread::{self, Slot};
-use crate::trace::Link;
+use crate::trace::{Link, Trace};
 use crate::unwind::{self, Raised, classify};
 use crate::value::{IntoValue, Value};
 
@@ -233,6 +233,7 @@ impl Fiber {
     }
 
     #[cold]
+    #[track_caller]
     fn resume_slowly(
         &self,
         me: &Record,
@@ -257,6 +258,7 @@ impl Fiber {
     /// Continues the chain that starts here, whatever its state. Returns when this fiber has stopped, with
     /// the value of its last stop if nobody had taken it: to be dropped when all else is done, since a
     /// destructor may do anything.
+    #[track_caller]
     fn run(
         &self,
         me: &Record,
@@ -273,6 +275,9 @@ impl Fiber {
                 return Err(self.refuse(operation, Reason::Shielded));
             }
             if record.status() == Status::New {
+                self.link(me);
+                record.trace.set(Some(Trace::capture(record, Location::caller())));
+                self.unlink(me);
                 self.end_unstarted(value);
                 return Ok(None);
             }
