@@ -329,7 +329,7 @@ impl Fiber {
         if !record.parent.get().is_null() {
             return refused(Reason::Linked);
         }
-        if !record.root.get().is_null() && !ptr::eq(record.root.get(), me.root.get()) {
+        if self.belongs_elsewhere(me) {
             return refused(Reason::OtherTask);
         }
         let below = self.leaf().depth.get() - record.depth.get();
@@ -337,6 +337,12 @@ impl Fiber {
             return refused(Reason::TooDeep);
         }
         Ok(())
+    }
+
+    /// True if the fiber was first resumed under another root than that of `me`.
+    pub(crate) fn belongs_elsewhere(&self, me: &Record) -> bool {
+        let root = self.record().root.get();
+        !root.is_null() && !ptr::eq(root, me.root.get())
     }
 
     #[cold]

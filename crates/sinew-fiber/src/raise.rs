@@ -371,6 +371,9 @@ pub fn propagate(value: impl IntoValue, fiber: &Fiber) -> Result<Value, Refused>
         return refused(Reason::Status);
     }
     if signal.is_terminal() {
+        if fiber.belongs_elsewhere(me) {
+            return refused(Reason::OtherTask);
+        }
         unwind(me, Raised { signal, value, trace: record.trace.take() });
     }
     fiber.admit(me, Operation::Propagate)?;
