@@ -449,12 +449,13 @@ impl Fiber {
         look(lent.1.as_ref())
     }
 
-    /// Takes the signal with which the fiber stopped, with its value and, if it ended, its trace.
+    /// Takes the signal with which the fiber stopped, with its value and, if it ended or stopped at a
+    /// breakpoint, its trace.
     pub fn take_raised(&self) -> Raised {
         Raised {
             signal: self.status().signal().unwrap_or(Signal::Ok),
             value: self.take_value(),
-            trace: self.record().trace.take(),
+            trace: self.record().leaf().trace.take(),
         }
     }
 

@@ -57,6 +57,9 @@ pub fn signal(signal: Signal, value: impl IntoValue) -> Result<Value, Refused> {
     if signal.is_terminal() {
         raise(signal, value.into_value());
     }
+    if signal == Signal::Debug {
+        return debug(value);
+    }
     stop(signal, value.into_value())
 }
 
@@ -67,13 +70,27 @@ pub fn error(value: impl IntoValue) -> ! {
     raise(Signal::Error, value.into_value())
 }
 
-/// A breakpoint: stops for whoever catches debug, and goes on at once if nobody does.
+/// A breakpoint: stops for whoever catches debug, and goes on at once if nobody does. Whoever catches it finds
+/// a trace of the place in [`Fiber::take_raised`].
 ///
 /// # Errors
 ///
 /// As for [`yield_`], but never for want of a catcher.
+#[cold]
 #[track_caller]
 pub fn debug(value: impl IntoValue) -> Result<Value, Refused> {
+    /// A trace is of this stop only, also if the stop ends with an error.
+    struct Traced<'a>(&'a Record);
+    impl Drop for Traced<'_> {
+        fn drop(&mut self) {
+            self.0.trace.set(None);
+        }
+    }
+    let me = thread::slot().get();
+    if let (Way::Caught(_), None) = find_way(me, Signal::Debug) {
+        me.trace.set(Some(Trace::capture(me, Location::caller())));
+    }
+    let _traced = Traced(me);
     stop(Signal::Debug, value.into_value())
 }
 
