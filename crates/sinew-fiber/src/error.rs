@@ -65,29 +65,24 @@ impl std::error::Error for Refused {}
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Details { operation, fiber, status, reason } = &*self.0;
-        write!(f, "cannot {operation} fiber {fiber}: ")?;
+        write!(f, "cannot {operation} fiber {fiber}: its status is {status}")?;
         match reason {
-            Reason::Status => write!(f, "its status is {status}"),
-            Reason::Linked => write!(
-                f,
-                "its status is {status} and it belongs to the fiber that is stopped on it: resume that one"
-            ),
-            Reason::OtherTask => write!(f, "its status is {status} and it belongs to another task"),
-            Reason::TooDeep => write!(
-                f,
-                "its status is {status} and the chain would be deeper than {} fibers",
-                crate::MAX_DEPTH
-            ),
-            Reason::Shielded => {
-                write!(f, "its status is {status} and it is inside a shield: try again later")
+            Reason::Status => Ok(()),
+            Reason::Linked => {
+                f.write_str(" and it belongs to the fiber that is stopped on it: resume that one")
             }
+            Reason::OtherTask => f.write_str(" and it belongs to another task"),
+            Reason::TooDeep => {
+                write!(f, " and the chain would be deeper than {} fibers", crate::MAX_DEPTH)
+            }
+            Reason::Shielded => f.write_str(" and it is inside a shield: try again later"),
             Reason::Uncaught => {
-                write!(f, "no fiber in the chain catches the signal: add it to the mask of one")
+                f.write_str(" and no fiber in the chain catches the signal: add it to the mask of one")
             }
-            Reason::Unwinding => write!(f, "the thread is unwinding: a destructor must not suspend"),
-            Reason::FfiScope => write!(f, "the signal would cross an ffi_scope"),
-            Reason::Ending => write!(f, "it is being ended and nobody will resume it again"),
-            Reason::Cancelled => write!(f, "its task is cancelled"),
+            Reason::Unwinding => f.write_str(" and the thread is unwinding: a destructor must not suspend"),
+            Reason::FfiScope => f.write_str(" and the signal would cross an ffi_scope"),
+            Reason::Ending => f.write_str(" and it is being ended: nobody will resume it again"),
+            Reason::Cancelled => f.write_str(" and its task is cancelled"),
         }
     }
 }

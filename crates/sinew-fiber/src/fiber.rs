@@ -35,7 +35,7 @@ use crate::raise;
 use crate::record::{Delivery, Home, Record, Scope};
 use crate::switch::{self, Entry};
 use crate::thread::{self, Slot};
-use crate::trace::Link;
+use crate::trace::{Link, Trace};
 use crate::unwind::{self, Raised, classify};
 use crate::value::{IntoValue, Value};
 
@@ -233,11 +233,16 @@ impl Fiber {
     pub fn cancel(&self, value: impl IntoValue) -> Result<Signal, Refused> {
         let value = value.into_value();
         let me = thread::slot().get();
+        raise::take_interrupts(me);
+        self.admit(me, Operation::Cancel)?;
         let record = self.record();
-        if record.leaf().shields.get() > 0 {
+        if record.descendants().any(Record::is_shielding) {
             return Err(self.refuse(Operation::Cancel, Reason::Shielded));
         }
         if record.status() == Status::New {
+            self.link(me);
+            record.trace.set(Some(Trace::capture(record, Location::caller())));
+            self.unlink(me);
             self.end_unstarted(value);
         } else {
             let leaf = self.prepare(me, Operation::Cancel, value)?;
@@ -301,7 +306,7 @@ impl Fiber {
         if !record.parent.get().is_null() {
             return refused(Reason::Linked);
         }
-        if !record.root.get().is_null() && !ptr::eq(record.root.get(), me.root.get()) {
+        if self.belongs_elsewhere(me) {
             return refused(Reason::OtherTask);
         }
         let below = record.leaf().depth.get() - record.depth.get();
@@ -309,6 +314,12 @@ impl Fiber {
             return refused(Reason::TooDeep);
         }
         Ok(())
+    }
+
+    /// True if the fiber was first resumed under another root than that of `me`.
+    pub(crate) fn belongs_elsewhere(&self, me: &Record) -> bool {
+        let root = self.record().root.get();
+        !root.is_null() && !ptr::eq(root, me.root.get())
     }
 
     #[cold]
@@ -413,12 +424,13 @@ impl Fiber {
         look(lent.1.as_ref())
     }
 
-    /// Takes the signal with which the fiber stopped, with its value and, if it ended, its trace.
+    /// Takes the signal with which the fiber stopped, with its value and, if it ended or stopped at a
+    /// breakpoint, its trace.
     pub fn take_raised(&self) -> Raised {
         Raised {
             signal: self.status().signal().unwrap_or(Signal::Ok),
             value: self.take_value(),
-            trace: self.record().trace.take(),
+            trace: self.record().leaf().trace.take(),
         }
     }
 
@@ -483,9 +495,9 @@ impl Fiber {
         let slot = thread::slot();
         let me = slot.get();
         record.own.set(record.own.get().and(Scope::ENDING));
-        self.adopt_chain(me);
         let leaf = record.leaf();
-        let shielded = leaf.scope().any(Scope::SHIELD);
+        self.adopt_chain(me);
+        let shielded = record.descendants().any(Record::is_shielding);
         leaf.delivery.set(if shielded { Delivery::Ending } else { Delivery::Error });
         let _unread = leaf.value.replace(Some(Value::new(Cancelled)));
         self.enter(slot, me, leaf);
@@ -529,8 +541,24 @@ impl Record {
     #[inline(always)]
     fn adopt(&self, above: &Record) {
         self.own_status.set(Status::Alive);
+        self.hang_below(above);
+    }
+
+    /// Gives `self`, which keeps its status, its place below `above`.
+    #[inline]
+    pub(crate) fn hang_below(&self, above: &Record) {
         self.depth.set(above.depth.get() + 1);
-        self.inherited.set(above.scope());
+        let mut inherited = above.scope();
+        if self.own.get().any(Scope::ENDING) {
+            // A shield around whoever drops the fiber does not keep the fiber.
+            inherited = inherited.without(Scope::SHIELD);
+        }
+        self.inherited.set(inherited);
+    }
+
+    /// True if a `shield` is open in this very fiber.
+    fn is_shielding(&self) -> bool {
+        self.own.get().any(Scope::SHIELD)
     }
 }
 

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use sinew_core::{Bindings, Mask, Signal};
 
 use crate::builder::Builder;
+use crate::error::Reason;
 use crate::fiber::{Fiber, FiberRef};
 use crate::memory::StackError;
 use crate::raise::{raise, yield_to};
@@ -14,7 +15,9 @@ use crate::unwind::Raised;
 use crate::value::Value;
 
 /// What the fiber stops with, resumable and caught, one after the other; the return value is no item. An
-/// error that the mask does not catch is one `Err`, and the last item; a caught one just ends it.
+/// error that the mask does not catch is one `Err`, and the last item; a caught one just ends it. If the
+/// resume is refused (another task's fiber, too deep a chain), the [`Refused`](crate::Refused) is the value
+/// of an `Err`, and the fiber is as it was.
 ///
 /// ```
 /// use sinew_fiber::{Fiber, error, yield_};
@@ -32,12 +35,14 @@ impl Iterator for Fiber {
     type Item = Result<Value, Raised>;
 
     fn next(&mut self) -> Option<Result<Value, Raised>> {
-        // Nobody but the owner, who holds `&mut`, can be inside: a refusal means that the fiber has ended, or
-        // cannot run here.
-        match self.resume_catching(Value::UNIT).ok()? {
-            Ok(signal) if signal.is_terminal() => None,
-            Ok(_) => Some(Ok(self.take_value())),
-            Err(raised) => Some(Err(raised)),
+        match self.resume_catching(Value::UNIT) {
+            Ok(Ok(signal)) if signal.is_terminal() => None,
+            Ok(Ok(_)) => Some(Ok(self.take_value())),
+            Ok(Err(raised)) => Some(Err(raised)),
+            Err(refused) if refused.reason() == Reason::Status => None,
+            Err(refused) => {
+                Some(Err(Raised { signal: Signal::Error, value: Value::new(refused), trace: None }))
+            }
         }
     }
 }

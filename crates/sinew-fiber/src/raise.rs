@@ -33,6 +33,9 @@ use crate::value::{IntoValue, Value};
 /// How often a body that is being ended may go on to raise a signal before it is quarantined.
 const MAX_SWALLOWED: u16 = 8;
 
+/// The same for a body inside a shield, whose signals are refused rather than unwinding.
+const MAX_REFUSED: u16 = 1000;
+
 /// Pauses the running fiber with `value` for its resumer, and returns what it is resumed with.
 ///
 /// # Errors
@@ -58,6 +61,9 @@ pub fn signal(signal: Signal, value: impl IntoValue) -> Result<Value, Refused> {
     if signal.is_terminal() {
         raise(signal, value.into_value());
     }
+    if signal == Signal::Debug {
+        return debug(value);
+    }
     stop(signal, value.into_value())
 }
 
@@ -68,13 +74,27 @@ pub fn error(value: impl IntoValue) -> ! {
     raise(Signal::Error, value.into_value())
 }
 
-/// A breakpoint: stops for whoever catches debug, and goes on at once if nobody does.
+/// A breakpoint: stops for whoever catches debug, and goes on at once if nobody does. Whoever catches it finds
+/// a trace of the place in [`Fiber::take_raised`].
 ///
 /// # Errors
 ///
 /// As for [`yield_`], but never for want of a catcher.
+#[cold]
 #[track_caller]
 pub fn debug(value: impl IntoValue) -> Result<Value, Refused> {
+    /// A trace is of this stop only, also if the stop ends with an error.
+    struct Traced<'a>(&'a Record);
+    impl Drop for Traced<'_> {
+        fn drop(&mut self) {
+            self.0.trace.set(None);
+        }
+    }
+    let me = thread::slot().get();
+    if let (Way::Caught(_), None) = find_way(me, Signal::Debug) {
+        me.trace.set(Some(Trace::capture(me, Location::caller())));
+    }
+    let _traced = Traced(me);
     stop(Signal::Debug, value.into_value())
 }
 
@@ -280,13 +300,14 @@ fn decide<'a>(me: &'a Record, signal: Signal, expected: Option<&Record>) -> Resu
 #[cold]
 #[track_caller]
 fn go_on_ending<'a>(me: &Record, ended: &'a Record, signal: Signal) -> Result<Decision<'a>, Refused> {
-    if me.scope().any(Scope::SHIELD) {
-        return Err(refuse(signal, me, Reason::Ending));
-    }
+    let shielded = me.scope().any(Scope::SHIELD);
     ended.swallowed.set(ended.swallowed.get() + 1);
-    if ended.swallowed.get() > MAX_SWALLOWED {
+    if ended.swallowed.get() > if shielded { MAX_REFUSED } else { MAX_SWALLOWED } {
         quarantine::give_up(ended);
         return Ok(Decision::Suspend(ended));
+    }
+    if shielded {
+        return Err(refuse(signal, me, Reason::Ending));
     }
     raise(Signal::Error, Value::new(Cancelled))
 }
@@ -386,6 +407,9 @@ pub fn propagate(value: impl IntoValue, fiber: &Fiber) -> Result<Value, Refused>
         return refused(Reason::Status);
     }
     if signal.is_terminal() {
+        if fiber.belongs_elsewhere(me) {
+            return refused(Reason::OtherTask);
+        }
         unwind(me, Raised { signal, value, trace: record.trace.take() });
     }
     fiber.admit(me, Operation::Propagate)?;
@@ -396,6 +420,9 @@ pub fn propagate(value: impl IntoValue, fiber: &Fiber) -> Result<Value, Refused>
             let _unread = leaf.value.replace(Some(value));
             top.leaf.set(leaf);
             fiber.link(me);
+            for below in record.descendants() {
+                below.hang_below(below.parent().expect("`me` is the first one's"));
+            }
             let slot = thread::slot();
             slot.set(top.parent.get());
             // SAFETY: as in `suspend`; `record` is linked below `me`, so whoever stops it next goes on at

@@ -20,24 +20,32 @@ use crate::thread;
 use crate::unwind::Raised;
 use crate::value::Value;
 
-/// A fiber that ran `body` to its end, and the result if it returned.
+/// A fiber that ran a body to its end, and the result if it returned; or why there was no fiber to run it in.
+type Ran<T> = Result<(Fiber, Option<T>), Value>;
+
 #[track_caller]
-fn run<T>(
-    options: Builder,
-    bindings: impl IntoIterator<Item = Binding>,
-    body: impl FnOnce() -> T,
-) -> (Fiber, Option<T>) {
+fn run<T>(options: Builder, bindings: impl IntoIterator<Item = Binding>, body: impl FnOnce() -> T) -> Ran<T> {
     debug_assert!(!options.mask.contains(Signal::Yield), "see the module's prose");
     let mut result = None;
     let to = &mut result;
     // SAFETY: `resume` comes back, or unwinds, only when the fiber has ended or was refused before it
     // started (module prose), so it has ended when `result` and what `body` borrows go.
     let fiber = unsafe { Fiber::with_borrowing_body(options, move |_| *to = Some(body())) };
-    let fiber = fiber.unwrap_or_else(|error| raise(Signal::Error, Value::new(error)));
+    let fiber = fiber.map_err(Value::new)?;
     bindings::bind(&fiber, bindings);
     match fiber.resume(Value::UNIT) {
-        Ok(_) => (fiber, result),
-        Err(refused) => raise(Signal::Error, Value::new(refused)),
+        Ok(_) => Ok((fiber, result)),
+        Err(refused) => Err(Value::new(refused)),
+    }
+}
+
+/// Goes on as the body did.
+#[track_caller]
+fn go_on<T>(ran: Ran<T>) -> T {
+    match ran {
+        Ok((_, Some(result))) => result,
+        Ok((fiber, None)) => re_raise(&fiber),
+        Err(no_fiber) => raise(Signal::Error, no_fiber),
     }
 }
 
@@ -62,8 +70,11 @@ fn catching(mask: Mask) -> Builder {
 /// The error signal, or panic, that `body` ended with.
 #[track_caller]
 pub fn protect<T>(body: impl FnOnce() -> T) -> Result<T, Raised> {
-    let (fiber, result) = run(catching(Mask::ERROR), [], body);
-    result.ok_or_else(|| fiber.take_raised())
+    match run(catching(Mask::ERROR), [], body) {
+        Ok((_, Some(result))) => Ok(result),
+        Ok((fiber, None)) => Err(fiber.take_raised()),
+        Err(no_fiber) => raise(Signal::Error, no_fiber),
+    }
 }
 
 /// Runs `body`; if it ends with an error or panic, the result is that of `catch`.
@@ -83,7 +94,8 @@ pub fn try_<T>(body: impl FnOnce() -> T, catch: impl FnOnce(Raised) -> T) -> T {
 /// a panic, or because it was cancelled or dropped. Then goes on as `body` did.
 ///
 /// The cleanup runs outside the unwind and inside a [`shield`], so it may wait. If it raises a signal
-/// itself, that takes the place of the first one.
+/// itself, that takes the place of the first one. It also runs if there was no fiber to run `body` in: no
+/// memory for a stack, or too deep a chain.
 ///
 /// ```
 /// use sinew_fiber::{defer, error, protect};
@@ -94,19 +106,19 @@ pub fn try_<T>(body: impl FnOnce() -> T, catch: impl FnOnce(Raised) -> T) -> T {
 /// ```
 #[track_caller]
 pub fn defer<T>(cleanup: impl FnOnce(), body: impl FnOnce() -> T) -> T {
-    let (fiber, result) = run(catching(Mask::TERMINATION), [], body);
+    let ran = run(catching(Mask::TERMINATION), [], body);
     shield(cleanup);
-    result.unwrap_or_else(|| re_raise(&fiber))
+    go_on(ran)
 }
 
 /// Like [`defer`], but the cleanup only runs if `body` does not return.
 #[track_caller]
 pub fn edefer<T>(cleanup: impl FnOnce(), body: impl FnOnce() -> T) -> T {
-    let (fiber, result) = run(catching(Mask::TERMINATION), [], body);
-    result.unwrap_or_else(|| {
+    let ran = run(catching(Mask::TERMINATION), [], body);
+    if !matches!(ran, Ok((_, Some(_)))) {
         shield(cleanup);
-        re_raise(&fiber)
-    })
+    }
+    go_on(ran)
 }
 
 /// Lends `resource` to `body`, then gives it to `close`, however `body` ended.
@@ -120,9 +132,9 @@ pub fn edefer<T>(cleanup: impl FnOnce(), body: impl FnOnce() -> T) -> T {
 /// ```
 #[track_caller]
 pub fn with<R, T>(mut resource: R, close: impl FnOnce(R), body: impl FnOnce(&mut R) -> T) -> T {
-    let (fiber, result) = run(catching(Mask::TERMINATION), [], || body(&mut resource));
+    let ran = run(catching(Mask::TERMINATION), [], || body(&mut resource));
     shield(|| close(resource));
-    result.unwrap_or_else(|| re_raise(&fiber))
+    go_on(ran)
 }
 
 /// Ends the running fiber as `fiber` ended.
@@ -164,14 +176,13 @@ struct Return(u64);
 #[track_caller]
 pub fn prompt<T>(body: impl FnOnce(&Prompt<T>) -> T) -> T {
     let here = Prompt { id: thread::next_id(), result: Cell::new(None) };
-    let (fiber, result) = run(catching(Mask::of(Signal::User0)), [], || body(&here));
-    result.unwrap_or_else(|| {
-        let to = fiber.last_value(|value| value.and_then(|value| value.downcast_ref()).map(|Return(to)| *to));
-        match here.result.take() {
-            Some(result) if to == Some(here.id) => result,
-            _ => re_raise(&fiber),
-        }
-    })
+    let ran = run(catching(Mask::of(Signal::User0)), [], || body(&here));
+    let Ok((fiber, None)) = &ran else { return go_on(ran) };
+    let to = fiber.last_value(|value| value.and_then(|value| value.downcast_ref()).map(|Return(to)| *to));
+    match here.result.take() {
+        Some(result) if to == Some(here.id) => result,
+        _ => go_on(ran),
+    }
 }
 
 /// Unwinds to the [`prompt`] that made `place`, which returns `result`.
@@ -199,6 +210,5 @@ impl<T> fmt::Debug for Prompt<T> {
 #[track_caller]
 pub fn with_bindings<T>(bindings: impl IntoIterator<Item = Binding>, body: impl FnOnce() -> T) -> T {
     let options = Fiber::builder().mask(Mask::NONE).bindings(Bindings::Layered);
-    let (fiber, result) = run(options, bindings, body);
-    result.unwrap_or_else(|| re_raise(&fiber))
+    go_on(run(options, bindings, body))
 }
