@@ -282,13 +282,13 @@ impl Fiber {
     fn adopt_chain(&self, me: &Record) {
         let record = self.record();
         record.bind(me);
-        let (depth, inherited) = (record.depth.get(), record.inherited.get());
+        let place = || (record.depth.get(), record.inherited.get(), record.below_unwind.get());
+        let before = place();
         let own = record.own.get();
         record.leaf().own_status.set(Status::Alive);
         record.adopt(me);
         // What the others inherit changes only with what this one does.
-        let unchanged = depth == record.depth.get() && inherited == record.inherited.get();
-        if !unchanged || own.any(Scope::ENDING) {
+        if place() != before || own.any(Scope::ENDING) {
             for below in record.descendants().skip(1) {
                 below.adopt(below.parent().expect("all but the first have a parent"));
             }
@@ -554,6 +554,11 @@ impl Record {
             inherited = inherited.without(Scope::SHIELD);
         }
         self.inherited.set(inherited);
+        let unwinding = std::thread::panicking();
+        self.below_unwind.set(unwinding);
+        if unwinding {
+            self.unwinding.set(false); // it was suspended, so if it ever was, it is not any more
+        }
     }
 
     /// True if a `shield` is open in this very fiber.

@@ -225,11 +225,18 @@ fn continued_to_end(me: &Record, signal: Signal, delivery: Delivery) -> Result<V
     raise(Signal::Error, value)
 }
 
-/// True if the running fiber itself may be unwinding; false if only one above it is, in a destructor of
-/// which this one was resumed.
-fn is_unwinding(me: &Record) -> bool {
-    std::thread::panicking()
-        && (me.unwinding.get() || !me.ancestors().skip(1).any(|above| above.unwinding.get()))
+/// True if a fiber from `me`, which runs, up to `top` may be unwinding; false if only ones above `top` are, in a
+/// destructor of which `top` was resumed.
+fn unwinds_up_to(me: &Record, top: &Record) -> bool {
+    if !std::thread::panicking() || !top.below_unwind.get() {
+        return std::thread::panicking();
+    }
+    for record in me.ancestors() {
+        if record.unwinding.get() || std::ptr::eq(record, top) {
+            return record.unwinding.get();
+        }
+    }
+    unreachable!("`top` is above `me`")
 }
 
 /// Where a signal goes.
@@ -278,11 +285,16 @@ enum Decision<'a> {
 #[cold]
 #[track_caller]
 fn decide<'a>(me: &'a Record, signal: Signal, expected: Option<&Record>) -> Result<Decision<'a>, Refused> {
-    if is_unwinding(me) {
-        return Err(refuse(signal, me, Reason::Unwinding));
-    }
     take_interrupts(me);
     let (way, ending) = find_way(me, signal);
+    let unwinding = match way {
+        Way::Caught(top) => unwinds_up_to(me, top),
+        Way::Root(root) if root.hook.get().is_some() => std::thread::panicking(),
+        Way::Root(_) | Way::Refused(_) => unwinds_up_to(me, me),
+    };
+    if unwinding {
+        return Err(refuse(signal, me, Reason::Unwinding));
+    }
     match (way, ending) {
         (Way::Refused(reason), _) => Err(refuse(signal, me, reason)),
         (Way::Caught(top), _) if expected.is_some_and(|expected| !std::ptr::eq(top, expected)) => {

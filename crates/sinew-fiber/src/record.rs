@@ -129,8 +129,11 @@ pub(crate) struct Record {
     /// How often the body went on although it is being ended.
     pub(crate) swallowed: Cell<u16>,
     pub(crate) quarantined: Cell<bool>,
-    /// A panic or terminal signal started here. Stays set if the body caught it by itself.
+    /// A panic or terminal signal started here. Stays set if the body caught it by itself; reset by a resume
+    /// from an unwinding thread, and only asked for after such a one.
     pub(crate) unwinding: Cell<bool>,
+    /// The thread was unwinding already when the fiber was last resumed, by a destructor.
+    pub(crate) below_unwind: Cell<bool>,
     pub(crate) refs: Cell<u32>,
 
     pub(crate) id: u64,
@@ -179,6 +182,7 @@ impl Record {
             swallowed: Cell::new(0),
             quarantined: Cell::new(false),
             unwinding: Cell::new(false),
+            below_unwind: Cell::new(false),
             refs: Cell::new(1),
             id,
             name,

@@ -107,6 +107,7 @@ pub fn run_as_root<T>(
     let record = root.record();
     let outer: *const Record = thread::slot().get();
     record.own_status.set(Status::Alive);
+    record.below_unwind.set(std::thread::panicking());
     // SAFETY: only the lifetime changes. The pointer is used while `record` is the root of the running
     // fiber, which is within this call, and `hook` outlives the call.
     record

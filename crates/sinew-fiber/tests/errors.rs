@@ -4,11 +4,14 @@
 mod stack_support;
 mod support;
 
+use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use sinew_fiber::{
-    Fiber, Mask, Panic, Raised, Signal, Status, Value, defer, error, propagate, protect, signal, yield_,
+    Fiber, Mask, Panic, Raised, Reason, Signal, Status, Value, defer, error, propagate, protect, signal,
+    yield_,
 };
 use stack_support::{pass_in_child, run_in_child};
 use support::{EVERYTHING, FAILED, Log, taken};
@@ -83,6 +86,75 @@ fn a_destructor_that_runs_during_an_unwind_may_use_fibers() {
     });
     assert_eq!(raised.unwrap_err().value.downcast::<&str>().unwrap(), "boom");
     assert_eq!(log.entries(), ["item", "caught"]);
+}
+
+/// Yields when dropped, from inside a fiber of its own, and notes why that was refused.
+struct YieldsInDrop(Rc<Cell<Option<Reason>>>);
+
+impl Drop for YieldsInDrop {
+    fn drop(&mut self) {
+        let refused = protect(|| yield_(()).err()).unwrap();
+        self.0.set(refused.map(|refused| refused.reason()));
+    }
+}
+
+#[test]
+fn a_pause_does_not_pass_through_a_fiber_that_is_unwinding() {
+    let seen = Rc::new(Cell::new(None));
+    let guard = YieldsInDrop(seen.clone());
+    let fiber = Fiber::builder().mask(EVERYTHING).build(move |_| {
+        let _guard = guard;
+        error("boom")
+    });
+    assert_eq!(fiber.unwrap().resume(()).unwrap(), Signal::Error);
+    assert_eq!(seen.get(), Some(Reason::Unwinding));
+}
+
+/// No panic hook sees such an unwind, and the thread has caught a panic of its own before.
+#[test]
+fn a_fiber_that_unwinds_with_a_payload_of_its_own_is_not_suspended_either() {
+    protect(|| ()).unwrap();
+    assert!(catch_unwind(|| panic!("caught outside all fibers")).is_err());
+    let seen = Rc::new(Cell::new(None));
+    let guard = YieldsInDrop(seen.clone());
+    let fiber = Fiber::builder().mask(EVERYTHING).build(move |_| {
+        let _guard = guard;
+        resume_unwind(Box::new("payload"))
+    });
+    assert_eq!(fiber.unwrap().resume(()).unwrap(), Signal::Error);
+    assert_eq!(seen.get(), Some(Reason::Unwinding));
+}
+
+#[test]
+fn a_chain_that_a_destructor_continues_during_an_unwind_may_pause_inside() {
+    let inner = Fiber::builder().mask(Mask::NONE).build(|_| {
+        assert!(catch_unwind(|| panic!("caught by the body")).is_err());
+        yield_("first").unwrap();
+        yield_("second").unwrap()
+    });
+    let middle = Fiber::new(move |_| inner.unwrap().resume(()).unwrap() == Signal::Ok).unwrap();
+    let outer = Fiber::builder().mask(Mask::USER).build(move |_| {
+        assert_eq!(middle.resume(()).unwrap(), Signal::Yield);
+        signal(Signal::User5, ()).unwrap();
+        assert_eq!(middle.resume(()).unwrap(), Signal::Yield, "in the destructor");
+        middle.take_value()
+    });
+    struct Continues(Fiber, Log);
+    impl Drop for Continues {
+        fn drop(&mut self) {
+            assert_eq!(self.0.resume(()).unwrap(), Signal::Ok);
+            self.1.note(taken(&self.0));
+        }
+    }
+    let log = Log::default();
+    let guard = Continues(outer.unwrap(), log.clone());
+    assert_eq!(guard.0.resume(()).unwrap(), Signal::User5);
+    let unwound = catch_unwind(AssertUnwindSafe(move || {
+        let _guard = guard;
+        resume_unwind(Box::new("payload"))
+    }));
+    assert!(unwound.is_err());
+    assert_eq!(log.entries(), ["second"]);
 }
 
 /// Everything that unwinds a fiber, one after the other.

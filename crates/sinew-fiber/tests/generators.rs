@@ -14,7 +14,12 @@ use support::{Log, taken};
 
 #[test]
 fn a_generator_is_an_ordinary_iterator_over_what_its_body_yields() {
-    let squares = generate(|out| (1..).for_each(|n: u32| out.yield_(n * n))).unwrap();
+    let squares = generate(|out| {
+        for n in 1u32.. {
+            out.yield_(n * n);
+        }
+    })
+    .unwrap();
     let even: Vec<u32> = squares.filter(|n| n % 2 == 0).take(3).collect();
     assert_eq!(even, [4, 16, 36]);
 }
@@ -133,7 +138,14 @@ fn a_generator_that_is_dropped_in_the_middle_runs_destructors_and_cleanups_once(
     let inner = log.clone();
     let mut items = generate(move |out| {
         let _guard = inner.on_drop("destructor");
-        defer(|| inner.note("cleanup"), || (0..).for_each(|n| out.yield_(n)));
+        defer(
+            || inner.note("cleanup"),
+            || {
+                for n in 0.. {
+                    out.yield_(n);
+                }
+            },
+        );
     })
     .unwrap();
     assert_eq!((items.next(), items.next()), (Some(0), Some(1)));
