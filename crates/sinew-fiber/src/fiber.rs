@@ -262,11 +262,34 @@ impl Fiber {
         Ok(if self.escapes(signal) { Err(self.take_raised()) } else { Ok(signal) })
     }
 
+    /// Starts a new fiber without stopping for interrupts first: those are for the body to take, so that what
+    /// is raised in such a stop is raised inside.
+    #[inline]
+    pub(crate) fn start(&self) -> Result<Signal, Refused> {
+        let slot = thread::slot();
+        let me = slot.get();
+        let leaf = if self.is_at_rest(me) {
+            self.record().adopt(me);
+            self.record().put(Value::UNIT);
+            self.record()
+        } else {
+            self.prepare_now(me, Operation::Resume, Value::UNIT)?
+        };
+        self.enter(slot, me, leaf);
+        Ok(self.stopped(me))
+    }
+
     /// All that comes before continuing the chain that starts here, whatever its state: stops for interrupts,
     /// refuses what has to be refused, makes the chain run below `me`. Returns its leaf, with `value` in it.
     #[cold]
     fn prepare(&self, me: &Record, operation: Operation, value: Value) -> Result<&Record, Refused> {
         raise::take_interrupts(me);
+        self.prepare_now(me, operation, value)
+    }
+
+    /// The same without stopping for interrupts.
+    #[cold]
+    fn prepare_now(&self, me: &Record, operation: Operation, value: Value) -> Result<&Record, Refused> {
         self.admit(me, operation)?;
         if let Some(unread) = self.record().leaf().value.take() {
             drop(unread); // its destructor may do anything, also with this fiber

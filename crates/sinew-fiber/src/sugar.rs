@@ -14,7 +14,7 @@ use sinew_core::{Bindings, Mask, Signal};
 use crate::bindings::{self, Binding};
 use crate::builder::Builder;
 use crate::fiber::Fiber;
-use crate::raise::{propagate, raise};
+use crate::raise::{propagate, raise, take_interrupts};
 use crate::scopes::shield;
 use crate::thread;
 use crate::unwind::Raised;
@@ -28,12 +28,17 @@ fn run<T>(options: Builder, bindings: impl IntoIterator<Item = Binding>, body: i
     debug_assert!(!options.mask.contains(Signal::Yield), "see the module's prose");
     let mut result = None;
     let to = &mut result;
-    // SAFETY: `resume` comes back, or unwinds, only when the fiber has ended or was refused before it
+    // SAFETY: `start` comes back, or unwinds, only when the fiber has ended or was refused before it
     // started (module prose), so it has ended when `result` and what `body` borrows go.
-    let fiber = unsafe { Fiber::with_borrowing_body(options, move |_| *to = Some(body())) };
+    let fiber = unsafe {
+        Fiber::with_borrowing_body(options, move |_| {
+            take_interrupts(thread::slot().get());
+            *to = Some(body());
+        })
+    };
     let fiber = fiber.map_err(Value::new)?;
     bindings::bind(&fiber, bindings);
-    match fiber.resume(Value::UNIT) {
+    match fiber.start() {
         Ok(_) => Ok((fiber, result)),
         Err(refused) => Err(Value::new(refused)),
     }

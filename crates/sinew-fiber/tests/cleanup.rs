@@ -6,8 +6,8 @@ mod support;
 use std::cell::{Cell, RefCell};
 
 use sinew_fiber::{
-    Fiber, MAX_DEPTH, Mask, Panic, Reason, Refused, Signal, StackSize, Status, Value, defer, edefer, error,
-    protect, signal, with, yield_,
+    Fiber, MAX_DEPTH, Mask, Panic, Reason, Refused, Signal, StackSize, Status, Value, control, defer, edefer,
+    error, protect, signal, with, yield_,
 };
 use support::{EVERYTHING, FAILED, Log, RESUMABLE, last_text, taken};
 
@@ -243,5 +243,21 @@ fn the_cleanup_runs_even_if_the_chain_is_too_deep_for_the_body() {
         assert_eq!(log.entries(), ["cleanup"]);
         let refused = raised.value.downcast::<Refused>().unwrap();
         assert_eq!((refused.reason(), refused.status()), (Reason::TooDeep, Status::New));
+    }
+}
+
+#[test]
+fn a_cancel_at_an_interrupt_on_the_way_into_the_body_cleans_up_too() {
+    for cleaning in ALL {
+        let log = Log::default();
+        let inner = log.clone();
+        let fiber = Fiber::builder().mask(EVERYTHING).build(move |_| {
+            control().interrupt();
+            cleaning(&inner, &mut || unreachable!("cancelled before"))
+        });
+        let fiber = fiber.unwrap();
+        assert_eq!(fiber.resume(()).unwrap(), Signal::Interrupt);
+        assert_eq!(fiber.cancel("stop").unwrap(), Signal::Error);
+        assert_eq!((log.entries(), taken::<&str>(&fiber)), (vec!["cleanup"], "stop"));
     }
 }
