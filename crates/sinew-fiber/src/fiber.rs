@@ -67,13 +67,13 @@ pub const MAX_DEPTH: u16 = 1024;
 ///
 /// A fiber stays on its thread:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// # use sinew_fiber::Fiber;
 /// let fiber = Fiber::new(|_| ()).unwrap();
 /// std::thread::spawn(move || fiber.resume(()));
 /// ```
 ///
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// # use sinew_fiber::Fiber;
 /// let fiber = Fiber::new(|_| ()).unwrap();
 /// std::thread::scope(|scope| { scope.spawn(|| fiber.status()); });
@@ -639,6 +639,11 @@ where
 }
 
 /// A view of a fiber or a root that does not own it: names it, shows its status, and keeps nothing running.
+///
+/// ```compile_fail,E0277
+/// let view = sinew_fiber::current();
+/// std::thread::spawn(move || view.id()); // like the fiber, it stays on its thread
+/// ```
 #[derive(PartialEq, Eq)]
 pub struct FiberRef {
     record: *const Record,

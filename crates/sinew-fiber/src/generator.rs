@@ -69,7 +69,7 @@ impl Iterator for Fiber {
 /// # Ok::<(), sinew_fiber::Error>(())
 /// ```
 ///
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// # use sinew_fiber::Generator;
 /// let numbers = Generator::<u32>::new(|out| out.yield_(1)).unwrap();
 /// std::thread::spawn(move || numbers.count()); // a fiber stays on its thread
