@@ -8,8 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use sinew_fiber::{
-    Fiber, FiberRef, Mask, Operation, Reason, Refused, Signal, Status, Value, current, propagate, shield,
-    yield_,
+    Fiber, FiberRef, Mask, Operation, Reason, Refused, Signal, Status, Value, current, propagate, yield_,
 };
 use support::{EVERYTHING, RESUMABLE, ended, fiber_in, last_text, taken};
 
@@ -149,14 +148,6 @@ fn any_value_passes_unchanged_and_a_wrong_type_is_told_with_both_names() {
     let wrong = fiber.take_value().downcast::<u8>().unwrap_err();
     assert_eq!(wrong.to_string(), "expected a value of type u8, got [u64; 100]");
     assert_eq!(wrong.value.downcast::<[u64; 100]>().unwrap(), [7; 100]);
-}
-
-#[test]
-fn a_shielded_fiber_refuses_a_cancel_but_not_a_resume() {
-    let fiber = Fiber::new(|_| shield(|| yield_(()).unwrap())).unwrap();
-    assert_eq!(fiber.resume(()).unwrap(), Signal::Yield);
-    assert_eq!(fiber.cancel(()).unwrap_err().reason(), Reason::Shielded);
-    assert_eq!(fiber.resume(()).unwrap(), Signal::Ok);
 }
 
 #[test]
