@@ -252,15 +252,17 @@ fn a_stopped_chain_is_continued_where_all_of_it_fits_and_refused_where_it_does_n
 
 #[test]
 fn a_chain_that_was_continued_deeper_down_counts_from_there() {
-    let grows = named("grows", Mask::YIELD, |_| {
+    let inner = named("inner", Mask::NONE, |_| {
         yield_(()).unwrap();
-        let next = fiber_in(Status::New);
-        Value::new(next.resume(()).map_err(|refused| refused.reason()))
+        let one_more = fiber_in(Status::New);
+        Value::new(one_more.resume(()).map_err(|refused| refused.reason()))
     });
-    assert_eq!(grows.resume(()).unwrap(), Signal::Yield);
-    let deep = grows.clone();
-    let _ = at_depth(MAX_DEPTH - 1, move || Value::new(deep.resume(()).unwrap()));
-    assert_eq!(taken::<Result<Signal, Reason>>(&grows), Err(Reason::TooDeep));
+    let outer = around("outer", Mask::YIELD, &inner);
+    assert_eq!(outer.resume(()).unwrap(), Signal::Yield);
+    let deep = outer.clone();
+    let signal = at_depth(MAX_DEPTH - 2, move || Value::new(deep.resume(()).unwrap()));
+    assert_eq!(signal.downcast::<Signal>().unwrap(), Signal::Ok);
+    assert_eq!(taken::<Result<Signal, Reason>>(&outer), Err(Reason::TooDeep));
 }
 
 #[test]
