@@ -142,6 +142,9 @@ pub(crate) struct Record {
     pub(crate) home: Home,
     /// The body, until it runs.
     pub(crate) body: Cell<Option<Body>>,
+    /// Of a root, whose `mask` is empty because nobody resumes it: which signals its hook is called for
+    /// besides await, interrupt and debug.
+    pub(crate) hook_mask: Mask,
     /// Of a root: what signals that reach it are handed to, while it runs.
     pub(crate) hook: Cell<Option<*const dyn Hook>>,
     /// Of a root: it is the one that its thread has of itself, with nobody around it to catch anything.
@@ -188,6 +191,7 @@ impl Record {
             panic_site: Cell::new(None),
             home,
             body: Cell::new(None),
+            hook_mask: Mask::NONE,
             hook: Cell::new(None),
             of_thread: Cell::new(false),
             control: None,
@@ -198,11 +202,12 @@ impl Record {
     pub(crate) fn new_root(
         id: u64,
         name: Option<Cow<'static, str>>,
-        mask: Mask,
+        hook_mask: Mask,
         created: &'static Location<'static>,
     ) -> *const Record {
         let word = Arc::new(Word::new());
-        let mut record = Record::new(id, name, mask, created, Home::Box);
+        let mut record = Record::new(id, name, Mask::NONE, created, Home::Box);
+        record.hook_mask = hook_mask;
         record.word.set(&*word);
         record.control = Some(word);
         let record = Box::into_raw(Box::new(record)).cast_const();
