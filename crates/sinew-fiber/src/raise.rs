@@ -112,10 +112,7 @@ pub fn debug(value: impl IntoValue) -> Result<Value, Refused> {
 pub fn await_(payload: impl IntoValue) -> Result<Value, Refused> {
     let me = thread::slot().get();
     let payload = payload.into_value();
-    if std::thread::panicking() {
-        return Err(refuse(Signal::Await, me, Reason::Unwinding));
-    }
-    if me.scope().any(Scope::AWAITS.and(Scope::FFI).and(Scope::ENDING)) {
+    if me.scope().any(Scope::AWAITS.and(Scope::FFI).and(Scope::ENDING)) || std::thread::panicking() {
         return stop_by_rule(me, Signal::Await, payload, None);
     }
     // SAFETY: the root of the running fiber is valid.
@@ -243,10 +240,14 @@ enum Way<'a> {
 }
 
 /// Looks up the chain for who catches `signal`, and for the first fiber that would be stopped although it
-/// is being ended.
+/// is being ended. If one would be stopped in the middle of an unwind, the signal is refused: a thread counts
+/// its panics, and goes on counting those of a stack that it has left.
 fn find_way(me: &Record, signal: Signal) -> (Way<'_>, Option<&Record>) {
+    let panicking = std::thread::panicking();
+    let mut unwinding = false;
     let mut ending = None;
     for record in me.ancestors() {
+        unwinding |= panicking && record.unwinding.get();
         if record.own.get().any(Scope::FFI) {
             return (Way::Refused(Reason::FfiScope), ending);
         }
@@ -255,12 +256,20 @@ fn find_way(me: &Record, signal: Signal) -> (Way<'_>, Option<&Record>) {
         }
         let reaches_root = matches!(signal, Signal::Await | Signal::Interrupt | Signal::Debug);
         if record.is_root() {
-            let caught = record.hook.get().is_some() && record.hook_mask.contains(signal);
-            let way = if reaches_root || caught { Way::Root(record) } else { Way::Refused(Reason::Uncaught) };
+            let has_hook = record.hook.get().is_some();
+            let caught = reaches_root || (has_hook && record.hook_mask.contains(signal));
+            let way = if !caught {
+                Way::Refused(Reason::Uncaught)
+            } else if unwinding && (has_hook || signal == Signal::Await) {
+                Way::Refused(Reason::Unwinding)
+            } else {
+                Way::Root(record)
+            };
             return (way, ending);
         }
         if record.mask.get().contains(signal) {
-            return (Way::Caught(record), ending);
+            let way = if unwinding { Way::Refused(Reason::Unwinding) } else { Way::Caught(record) };
+            return (way, ending);
         }
     }
     unreachable!("the chain of a running fiber ends at a root")
