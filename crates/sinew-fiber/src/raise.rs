@@ -112,6 +112,7 @@ pub fn debug(value: impl IntoValue) -> Result<Value, Refused> {
 pub fn await_(payload: impl IntoValue) -> Result<Value, Refused> {
     let me = thread::slot().get();
     let payload = payload.into_value();
+    take_interrupts(me);
     if me.scope().any(Scope::AWAITS.and(Scope::FFI).and(Scope::ENDING)) || std::thread::panicking() {
         return stop_by_rule(me, Signal::Await, payload, None);
     }

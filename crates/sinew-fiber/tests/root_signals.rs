@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 
-use sinew_fiber::{Hook, Mask, Root, Signal, Value, run_as_root, signal, yield_};
+use sinew_fiber::{Hook, Mask, Root, Signal, Value, await_, control, run_as_root, signal, yield_};
 
 /// Answers with the number of signals before, and notes each.
 #[derive(Default)]
@@ -27,4 +27,16 @@ fn a_root_that_yields_by_itself_reaches_its_hook() {
     });
     assert_eq!(result.unwrap(), (1, 2));
     assert_eq!(*answer.0.borrow(), [Signal::Yield, Signal::User5]);
+}
+
+#[test]
+fn an_await_stops_for_an_interrupt_first() {
+    let answer = Answer::default();
+    let mut root = Root::new("task", Mask::NONE);
+    let result = run_as_root(&mut root, Some(&answer), || {
+        control().interrupt();
+        await_(()).unwrap().downcast::<usize>().unwrap()
+    });
+    assert_eq!(result.unwrap(), 2);
+    assert_eq!(*answer.0.borrow(), [Signal::Interrupt, Signal::Await]);
 }
