@@ -311,8 +311,10 @@ fn decide<'a>(me: &'a Record, signal: Signal, expected: Option<&Record>) -> Resu
 #[track_caller]
 fn go_on_ending<'a>(me: &Record, ended: &'a Record, signal: Signal) -> Result<Decision<'a>, Refused> {
     let shielded = me.scope().any(Scope::SHIELD);
-    ended.swallowed.set(ended.swallowed.get() + 1);
-    if ended.swallowed.get() > if shielded { MAX_REFUSED } else { MAX_SWALLOWED } {
+    let (count, most) =
+        if shielded { (&ended.refused, MAX_REFUSED) } else { (&ended.swallowed, MAX_SWALLOWED) };
+    count.set(count.get() + 1);
+    if count.get() > most {
         quarantine::give_up(ended);
         return Ok(Decision::Suspend(ended));
     }

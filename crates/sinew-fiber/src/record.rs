@@ -126,8 +126,9 @@ pub(crate) struct Record {
     /// How many `shield`s and `ffi_scope`s are open.
     pub(crate) shields: Cell<u16>,
     pub(crate) ffi_scopes: Cell<u16>,
-    /// How often the body went on although it is being ended.
+    /// How often the body went on although it is being ended, and how often it was refused that in a shield.
     pub(crate) swallowed: Cell<u16>,
+    pub(crate) refused: Cell<u16>,
     pub(crate) quarantined: Cell<bool>,
     /// A panic or terminal signal started here. Stays set if the body caught it by itself.
     pub(crate) unwinding: Cell<bool>,
@@ -180,6 +181,7 @@ impl Record {
             shields: Cell::new(0),
             ffi_scopes: Cell::new(0),
             swallowed: Cell::new(0),
+            refused: Cell::new(0),
             quarantined: Cell::new(false),
             unwinding: Cell::new(false),
             refs: Cell::new(1),
