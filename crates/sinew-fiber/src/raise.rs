@@ -177,6 +177,7 @@ fn stop_by_rule(
     value: Value,
     expected: Option<&Record>,
 ) -> Result<Value, Refused> {
+    take_interrupts(me);
     match decide(me, signal, expected)? {
         Decision::Suspend(top) => suspend(thread::slot(), me, top, signal, value),
         Decision::Root(root) => reach_root(me, root, signal, value),
@@ -291,7 +292,6 @@ fn decide<'a>(me: &'a Record, signal: Signal, expected: Option<&Record>) -> Resu
     if is_unwinding(me) {
         return Err(refuse(signal, me, Reason::Unwinding));
     }
-    take_interrupts(me);
     let (way, ending) = find_way(me, signal);
     match (way, ending) {
         (Way::Refused(reason), _) => Err(refuse(signal, me, reason)),
@@ -425,6 +425,7 @@ pub fn propagate(value: impl IntoValue, fiber: &Fiber) -> Result<Value, Refused>
         unwind(me, Raised { signal, value, trace: record.trace.take() });
     }
     fiber.admit(me, Operation::Propagate)?;
+    // No interrupt is taken from here on: while `me` is stopped for one, anything may happen to `fiber`.
     match decide(me, signal, None)? {
         Decision::Suspend(top) => {
             // `me` stops as if `fiber`, which it resumed, had just raised the signal.
