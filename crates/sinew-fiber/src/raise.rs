@@ -91,6 +91,7 @@ pub fn debug(value: impl IntoValue) -> Result<Value, Refused> {
         }
     }
     let me = thread::slot().get();
+    take_interrupts(me);
     if let (Way::Caught(_), None) = find_way(me, Signal::Debug) {
         me.trace.set(Some(Trace::capture(me, Location::caller())));
     }

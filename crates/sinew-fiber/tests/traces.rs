@@ -7,8 +7,8 @@ mod support;
 use std::hint::black_box;
 
 use sinew_fiber::{
-    Fiber, FiberRef, Mask, Signal, Status, Trace, capture_backtraces, debug, error, protect, root, signal,
-    yield_,
+    Fiber, FiberRef, Mask, Signal, Status, Trace, capture_backtraces, control, debug, error, protect, root,
+    signal, yield_,
 };
 use stack_support::pass_in_child;
 use support::{EVERYTHING, FAILED, taken};
@@ -162,6 +162,19 @@ fn the_trace_of_a_breakpoint_is_gone_when_the_fiber_has_gone_on() {
     assert!(fiber.take_raised().trace.is_none());
     assert_eq!((fiber.resume(()).unwrap(), fiber.status()), (Signal::Ok, Status::Dead));
     taken::<()>(&fiber);
+}
+
+#[test]
+fn an_interrupt_that_comes_before_a_breakpoint_does_not_have_its_trace() {
+    let fiber = Fiber::builder().mask(EVERYTHING).build(|_| {
+        control().interrupt();
+        debug(()).map(drop).unwrap();
+    });
+    let fiber = fiber.unwrap();
+    assert_eq!(fiber.resume(()).unwrap(), Signal::Interrupt);
+    assert!(fiber.take_raised().trace.is_none());
+    assert_eq!(fiber.resume(()).unwrap(), Signal::Debug);
+    assert!(fiber.take_raised().trace.is_some());
 }
 
 #[test]
