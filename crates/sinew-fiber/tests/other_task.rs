@@ -113,9 +113,9 @@ fn a_root_shows_how_its_last_run_ended() {
     let mut root = Root::new("task", Mask::NONE);
     run_as_root(&mut root, None, || ()).unwrap();
     assert_eq!(root.status(), Status::Dead);
-    let raised = run_as_root(&mut root, None, || sinew_fiber::error("boom")).map(|()| ()).unwrap_err();
+    let raised = run_as_root::<()>(&mut root, None, || sinew_fiber::error("boom")).unwrap_err();
     assert_eq!((raised.signal, root.status()), (Signal::Error, Status::Error));
-    let raised = run_as_root(&mut root, None, || panic!("boom")).map(|()| ()).unwrap_err();
+    let raised = run_as_root::<()>(&mut root, None, || panic!("boom")).unwrap_err();
     assert_eq!((raised.signal, root.status()), (Signal::Error, Status::Error));
     run_as_root(&mut root, None, || ()).unwrap();
     assert_eq!(root.status(), Status::Dead);

@@ -64,7 +64,7 @@ fn every_signal_that_ends_a_fiber_has_a_trace() {
 
 #[test]
 fn the_trace_of_a_panic_names_the_place_of_the_panic() {
-    let raised = protect(|| panic!("boom")).map(|()| ()).unwrap_err();
+    let raised = protect::<()>(|| panic!("boom")).unwrap_err();
     let line = line!() - 1;
     let trace = raised.trace.unwrap();
     assert!(trace.raised_at().starts_with(&format!("{}:{line}:", file!())), "{trace}");
@@ -73,7 +73,7 @@ fn the_trace_of_a_panic_names_the_place_of_the_panic() {
 
 #[test]
 fn library_functions_are_named_by_the_place_where_they_were_called() {
-    let raised = protect(|| error("boom")).map(|()| ()).unwrap_err();
+    let raised = protect::<()>(|| error("boom")).unwrap_err();
     let line = line!() - 1;
     let link = raised.trace.unwrap().links()[0].clone();
     assert_eq!((link.created.file(), link.created.line()), (file!(), line));
@@ -81,7 +81,7 @@ fn library_functions_are_named_by_the_place_where_they_were_called() {
 
 #[test]
 fn the_long_form_of_a_raised_signal_shows_value_and_trace() {
-    let raised = protect(|| error("boom")).map(|()| ()).unwrap_err();
+    let raised = protect::<()>(|| error("boom")).unwrap_err();
     assert_eq!(raised.to_string(), "error: \"boom\"");
     let long = format!("{raised:#}");
     assert!(long.starts_with("error: \"boom\"\n  raised at "), "{long}");
