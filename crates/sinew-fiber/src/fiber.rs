@@ -681,9 +681,9 @@ impl FiberRef {
         self.status().can_resume()
     }
 
-    /// The signals that whoever resumes the fiber catches.
+    /// The signals that whoever resumes the fiber catches; of a root, those that its hook is called for.
     pub fn mask(&self) -> Mask {
-        self.record().mask.get()
+        self.record().mask.get() | self.record().hook_mask
     }
 
     /// Its name and where it was created.

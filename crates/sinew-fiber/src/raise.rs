@@ -91,6 +91,7 @@ pub fn debug(value: impl IntoValue) -> Result<Value, Refused> {
         }
     }
     let me = thread::slot().get();
+    take_interrupts(me);
     if let (Way::Caught(_), None) = find_way(me, Signal::Debug) {
         me.trace.set(Some(Trace::capture(me, Location::caller())));
     }
@@ -112,10 +113,8 @@ pub fn debug(value: impl IntoValue) -> Result<Value, Refused> {
 pub fn await_(payload: impl IntoValue) -> Result<Value, Refused> {
     let me = thread::slot().get();
     let payload = payload.into_value();
-    if std::thread::panicking() {
-        return Err(refuse(Signal::Await, me, Reason::Unwinding));
-    }
-    if me.scope().any(Scope::AWAITS.and(Scope::FFI).and(Scope::ENDING)) {
+    take_interrupts(me);
+    if me.scope().any(Scope::AWAITS.and(Scope::FFI).and(Scope::ENDING)) || std::thread::panicking() {
         return stop_by_rule(me, Signal::Await, payload, None);
     }
     // SAFETY: the root of the running fiber is valid.
@@ -179,6 +178,7 @@ fn stop_by_rule(
     value: Value,
     expected: Option<&Record>,
 ) -> Result<Value, Refused> {
+    take_interrupts(me);
     match decide(me, signal, expected)? {
         Decision::Suspend(top) => suspend(thread::slot(), me, top, signal, value),
         Decision::Root(root) => reach_root(me, root, signal, value),
@@ -253,24 +253,28 @@ enum Way<'a> {
 /// is being ended.
 fn find_way(me: &Record, signal: Signal) -> (Way<'_>, Option<&Record>) {
     let mut ending = None;
-    for record in me.ancestors() {
-        if record.own.get().any(Scope::FFI) {
+    let mut record = me;
+    loop {
+        let own = record.own.get();
+        if own.any(Scope::FFI) {
             return (Way::Refused(Reason::FfiScope), ending);
         }
-        if record.own.get().any(Scope::ENDING) {
+        if own.any(Scope::ENDING) {
             ending = ending.or(Some(record));
-        }
-        let reaches_root = matches!(signal, Signal::Await | Signal::Interrupt | Signal::Debug);
-        if record.is_root() {
-            let caught = record.hook.get().is_some() && record.mask.get().contains(signal);
-            let way = if reaches_root || caught { Way::Root(record) } else { Way::Refused(Reason::Uncaught) };
-            return (way, ending);
         }
         if record.mask.get().contains(signal) {
             return (Way::Caught(record), ending);
         }
+        match record.parent() {
+            Some(parent) => record = parent,
+            None => break,
+        }
     }
-    unreachable!("the chain of a running fiber ends at a root")
+    let reaches_root = match signal {
+        Signal::Await | Signal::Interrupt | Signal::Debug => true,
+        _ => record.hook.get().is_some() && record.hook_mask.contains(signal),
+    };
+    (if reaches_root { Way::Root(record) } else { Way::Refused(Reason::Uncaught) }, ending)
 }
 
 /// What to do about a signal that is not refused.
@@ -285,7 +289,6 @@ enum Decision<'a> {
 #[cold]
 #[track_caller]
 fn decide<'a>(me: &'a Record, signal: Signal, expected: Option<&Record>) -> Result<Decision<'a>, Refused> {
-    take_interrupts(me);
     let (way, ending) = find_way(me, signal);
     let unwinding = match way {
         Way::Caught(top) => unwinds_up_to(me, top),
@@ -313,8 +316,10 @@ fn decide<'a>(me: &'a Record, signal: Signal, expected: Option<&Record>) -> Resu
 #[track_caller]
 fn go_on_ending<'a>(me: &Record, ended: &'a Record, signal: Signal) -> Result<Decision<'a>, Refused> {
     let shielded = me.scope().any(Scope::SHIELD);
-    ended.swallowed.set(ended.swallowed.get() + 1);
-    if ended.swallowed.get() > if shielded { MAX_REFUSED } else { MAX_SWALLOWED } {
+    let (count, most) =
+        if shielded { (&ended.refused, MAX_REFUSED) } else { (&ended.swallowed, MAX_SWALLOWED) };
+    count.set(count.get() + 1);
+    if count.get() > most {
         quarantine::give_up(ended);
         return Ok(Decision::Suspend(ended));
     }
@@ -425,6 +430,7 @@ pub fn propagate(value: impl IntoValue, fiber: &Fiber) -> Result<Value, Refused>
         unwind(me, Raised { signal, value, trace: record.trace.take() });
     }
     fiber.admit(me, Operation::Propagate)?;
+    // No interrupt is taken from here on: while `me` is stopped for one, anything may happen to `fiber`.
     match decide(me, signal, None)? {
         Decision::Suspend(top) => {
             // `me` stops as if `fiber`, which it resumed, had just raised the signal.

@@ -126,8 +126,9 @@ pub(crate) struct Record {
     /// How many `shield`s and `ffi_scope`s are open.
     pub(crate) shields: Cell<u16>,
     pub(crate) ffi_scopes: Cell<u16>,
-    /// How often the body went on although it is being ended.
+    /// How often the body went on although it is being ended, and how often it was refused that in a shield.
     pub(crate) swallowed: Cell<u16>,
+    pub(crate) refused: Cell<u16>,
     pub(crate) quarantined: Cell<bool>,
     /// A panic or terminal signal started here. Stays set if the body caught it by itself; reset by a resume
     /// from an unwinding thread, and only asked for after such a one.
@@ -145,6 +146,9 @@ pub(crate) struct Record {
     pub(crate) home: Home,
     /// The body, until it runs.
     pub(crate) body: Cell<Option<Body>>,
+    /// Of a root, whose `mask` is empty because nobody resumes it: which signals its hook is called for
+    /// besides await, interrupt and debug.
+    pub(crate) hook_mask: Mask,
     /// Of a root: what signals that reach it are handed to, while it runs.
     pub(crate) hook: Cell<Option<*const dyn Hook>>,
     /// Of a root: it is the one that its thread has of itself, with nobody around it to catch anything.
@@ -180,6 +184,7 @@ impl Record {
             shields: Cell::new(0),
             ffi_scopes: Cell::new(0),
             swallowed: Cell::new(0),
+            refused: Cell::new(0),
             quarantined: Cell::new(false),
             unwinding: Cell::new(false),
             below_unwind: Cell::new(false),
@@ -192,6 +197,7 @@ impl Record {
             panic_site: Cell::new(None),
             home,
             body: Cell::new(None),
+            hook_mask: Mask::NONE,
             hook: Cell::new(None),
             of_thread: Cell::new(false),
             control: None,
@@ -202,11 +208,12 @@ impl Record {
     pub(crate) fn new_root(
         id: u64,
         name: Option<Cow<'static, str>>,
-        mask: Mask,
+        hook_mask: Mask,
         created: &'static Location<'static>,
     ) -> *const Record {
         let word = Arc::new(Word::new());
-        let mut record = Record::new(id, name, mask, created, Home::Box);
+        let mut record = Record::new(id, name, Mask::NONE, created, Home::Box);
+        record.hook_mask = hook_mask;
         record.word.set(&*word);
         record.control = Some(word);
         let record = Box::into_raw(Box::new(record)).cast_const();
