@@ -644,9 +644,9 @@ impl FiberRef {
         self.status().can_resume()
     }
 
-    /// The signals that whoever resumes the fiber catches.
+    /// The signals that whoever resumes the fiber catches, or that the hook of a root gets.
     pub fn mask(&self) -> Mask {
-        self.record().mask.get()
+        self.record().catches()
     }
 
     /// Its name and where it was created.

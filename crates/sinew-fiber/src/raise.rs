@@ -219,7 +219,7 @@ fn find_way(me: &Record, signal: Signal) -> (Way<'_>, Option<&Record>) {
         }
         let reaches_root = matches!(signal, Signal::Await | Signal::Interrupt | Signal::Debug);
         if record.is_root() {
-            let caught = record.hook.get().is_some() && record.mask.get().contains(signal);
+            let caught = record.hook.get().is_some() && record.hook_mask.contains(signal);
             let way = if reaches_root || caught { Way::Root(record) } else { Way::Refused(Reason::Uncaught) };
             return (way, ending);
         }

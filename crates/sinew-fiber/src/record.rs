@@ -121,6 +121,7 @@ pub(crate) struct Record {
     pub(crate) delivery: Cell<Delivery>,
     pub(crate) own: Cell<Scope>,
     pub(crate) inherited: Cell<Scope>,
+    /// The signals that the resumer catches; none of a root, which has no resumer.
     pub(crate) mask: Cell<Mask>,
     pub(crate) depth: Cell<u16>,
     /// How many `shield`s and `ffi_scope`s are open.
@@ -144,6 +145,8 @@ pub(crate) struct Record {
     pub(crate) body: Cell<Option<Body>>,
     /// Of a root: what signals that reach it are handed to, while it runs.
     pub(crate) hook: Cell<Option<*const dyn Hook>>,
+    /// Of a root: the signals that its hook gets besides await, interrupt and debug.
+    pub(crate) hook_mask: Mask,
     /// Of a root: it is the one that its thread has of itself, with nobody around it to catch anything.
     pub(crate) of_thread: Cell<bool>,
     /// Of a root: the control word that `word` points to.
@@ -189,6 +192,7 @@ impl Record {
             home,
             body: Cell::new(None),
             hook: Cell::new(None),
+            hook_mask: Mask::NONE,
             of_thread: Cell::new(false),
             control: None,
         }
@@ -198,11 +202,12 @@ impl Record {
     pub(crate) fn new_root(
         id: u64,
         name: Option<Cow<'static, str>>,
-        mask: Mask,
+        hook_mask: Mask,
         created: &'static Location<'static>,
     ) -> *const Record {
         let word = Arc::new(Word::new());
-        let mut record = Record::new(id, name, mask, created, Home::Box);
+        let mut record = Record::new(id, name, Mask::NONE, created, Home::Box);
+        record.hook_mask = hook_mask;
         record.word.set(&*word);
         record.control = Some(word);
         let record = Box::into_raw(Box::new(record)).cast_const();
@@ -243,6 +248,11 @@ impl Record {
     #[inline]
     pub(crate) fn status(&self) -> Status {
         if self.child.get().is_null() { self.own_status.get() } else { self.leaf().own_status.get() }
+    }
+
+    /// Which signals stop here: with the resumer, or with the hook of a root.
+    pub(crate) fn catches(&self) -> Mask {
+        if self.is_root() { self.hook_mask } else { self.mask.get() }
     }
 
     /// True if there is no value to take.
