@@ -226,7 +226,8 @@ impl Fiber {
     ///
     /// # Errors
     ///
-    /// As for [`resume`](Fiber::resume), and if the innermost fiber is inside a [`shield`](crate::shield).
+    /// As for [`resume`](Fiber::resume), and if one of the fibers that are stopped here is inside a
+    /// [`shield`](crate::shield).
     #[track_caller]
     pub fn cancel(&self, value: impl IntoValue) -> Result<Signal, Refused> {
         self.resume_slowly(thread::slot().get(), Operation::Cancel, value.into_value(), Delivery::Error)
@@ -269,7 +270,7 @@ impl Fiber {
         let record = self.record();
         let leaf = self.leaf();
         if delivery == Delivery::Error {
-            if leaf.shields.get() > 0 {
+            if leaf.is_shielded_within(record) {
                 return Err(self.refuse(operation, Reason::Shielded));
             }
             if record.status() == Status::New {
@@ -509,7 +510,7 @@ impl Fiber {
         record.own.set(record.own.get().and(Scope::ENDING));
         self.adopt_chain(me);
         let leaf = self.leaf();
-        let shielded = leaf.scope().any(Scope::SHIELD);
+        let shielded = leaf.is_shielded_within(record);
         leaf.delivery.set(if shielded { Delivery::Ending } else { Delivery::Error });
         let _unread = leaf.value.take();
         self.enter(slot, me, leaf, Value::new(Cancelled));

@@ -253,10 +253,11 @@ fn stop_slowly(
             Some(ended) => go_on_ending(me, ended, signal, value),
             None => suspend(thread::slot(), me, top, signal, value),
         },
-        Way::Root(_) if ending.is_some() && !me.scope().any(Scope::SHIELD) => {
-            go_on_ending(me, ending.expect("just seen"), signal, value)
-        }
-        Way::Root(root) => reach_root(me, root, signal, value),
+        Way::Root(root) => match ending {
+            // A shield of whoever drops the fiber is not one of the fiber.
+            Some(ended) if !me.is_shielded_within(ended) => go_on_ending(me, ended, signal, value),
+            _ => reach_root(me, root, signal, value),
+        },
     }
 }
 
@@ -265,7 +266,7 @@ fn stop_slowly(
 #[cold]
 #[track_caller]
 fn go_on_ending(me: &Record, ended: &Record, signal: Signal, value: Value) -> Result<Value, Refused> {
-    if me.scope().any(Scope::SHIELD) {
+    if me.is_shielded_within(ended) {
         return Err(refuse(signal, me, Reason::Ending));
     }
     ended.swallowed.set(ended.swallowed.get() + 1);

@@ -280,6 +280,19 @@ impl Record {
         std::iter::successors(Some(self), |record| record.child())
     }
 
+    /// True if a `shield` is open in this fiber or in one above it, up to `outermost`.
+    pub(crate) fn is_shielded_within(&self, outermost: &Record) -> bool {
+        for record in self.ancestors() {
+            if record.own.get().any(Scope::SHIELD) {
+                return true;
+            }
+            if ptr::eq(record, outermost) {
+                break;
+            }
+        }
+        false
+    }
+
     /// How messages name the fiber: `parser#12`, or `#12` if it has no name.
     pub(crate) fn label(&self) -> String {
         Link::of(self).to_string()
