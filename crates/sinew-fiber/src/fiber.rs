@@ -309,8 +309,16 @@ impl Fiber {
         let unchanged = depth == record.depth.get() && inherited == record.inherited.get();
         if !unchanged || own.any(Scope::ENDING) {
             for below in record.descendants().skip(1) {
-                below.adopt(below.parent().expect("all but the first have a parent"));
+                below.settle(below.parent().expect("all but the first have a parent"));
             }
+        }
+    }
+
+    /// Links the chain that starts here, stopped as it is, below `me`.
+    pub(crate) fn link_chain(&self, me: &Record) {
+        self.link(me);
+        for below in self.record().descendants() {
+            below.settle(below.parent().expect("the first is linked as well"));
         }
     }
 
@@ -341,7 +349,7 @@ impl Fiber {
     }
 
     #[inline]
-    pub(crate) fn link(&self, me: &Record) {
+    fn link(&self, me: &Record) {
         self.record().parent.set(me);
         me.child.set(self.record);
     }
@@ -554,6 +562,12 @@ impl Record {
     #[inline]
     fn adopt(&self, above: &Record) {
         self.own_status.set(Status::Alive);
+        self.settle(above);
+    }
+
+    /// Takes over what holds for a fiber below `above`.
+    #[inline]
+    fn settle(&self, above: &Record) {
         self.depth.set(above.depth.get() + 1);
         self.inherited.set(above.scope());
     }

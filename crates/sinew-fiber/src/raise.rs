@@ -386,7 +386,7 @@ pub fn propagate(value: impl IntoValue, fiber: &Fiber) -> Result<Value, Refused>
             let leaf = record.leaf();
             let _unread = leaf.value.replace(Some(value));
             top.leaf.set(leaf);
-            fiber.link(me);
+            fiber.link_chain(me);
             let slot = thread::slot();
             slot.set(top.parent.get());
             // SAFETY: as in `suspend`; `record` is linked below `me`, so whoever stops it next goes on at
