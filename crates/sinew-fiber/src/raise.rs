@@ -94,7 +94,7 @@ pub fn await_(payload: impl IntoValue) -> Result<Value, Refused> {
     if std::thread::panicking() {
         return Err(refuse(Signal::Await, me, Reason::Unwinding));
     }
-    if me.scope().any(Scope::AWAITS.and(Scope::FFI).and(Scope::ENDING)) {
+    if me.scope().any(Scope::AWAITS.and(Scope::FFI).and(Scope::ENDING)) || disturbed(me) {
         return stop_slowly(me, Signal::Await, payload, None);
     }
     // SAFETY: the root of the running fiber is valid.
