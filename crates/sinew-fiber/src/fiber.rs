@@ -569,7 +569,12 @@ impl Record {
     #[inline]
     fn settle(&self, above: &Record) {
         self.depth.set(above.depth.get() + 1);
-        self.inherited.set(above.scope());
+        let mut inherited = above.scope();
+        if std::thread::panicking() {
+            inherited = inherited.and(Scope::IN_DESTRUCTOR);
+            self.unwinding.set(false); // it is stopped or new: whatever it had caught is over
+        }
+        self.inherited.set(inherited);
     }
 }
 

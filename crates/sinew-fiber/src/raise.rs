@@ -91,9 +91,6 @@ pub fn debug(value: impl IntoValue) -> Result<Value, Refused> {
 pub fn await_(payload: impl IntoValue) -> Result<Value, Refused> {
     let me = thread::slot().get();
     let payload = payload.into_value();
-    if std::thread::panicking() {
-        return Err(refuse(Signal::Await, me, Reason::Unwinding));
-    }
     if me.scope().any(Scope::AWAITS.and(Scope::FFI).and(Scope::ENDING)) || disturbed(me) {
         return stop_slowly(me, Signal::Await, payload, None);
     }
@@ -189,45 +186,60 @@ fn continued_to_end(me: &Record, signal: Signal, delivery: Delivery) -> Result<V
     raise(Signal::Error, value)
 }
 
-/// True if the running fiber itself may be unwinding; false if only one above it is, in a destructor of
-/// which this one was resumed.
-fn is_unwinding(me: &Record) -> bool {
-    std::thread::panicking()
-        && (me.unwinding.get() || !me.ancestors().skip(1).any(|above| above.unwinding.get()))
-}
-
 /// Where a signal goes.
 enum Way<'a> {
     /// The resumer of this fiber catches it.
     Caught(&'a Record),
-    /// It reaches the root.
+    /// The hook of this root gets it, or for want of one the thread blocks.
     Root(&'a Record),
+    /// It reaches this root, where nobody wants it: it goes on at once.
+    Nobody(&'a Record),
+    /// It would stop this fiber, which is being ended.
+    Ending(&'a Record),
     /// It is refused.
     Refused(Reason),
 }
 
-/// Looks up the chain for who catches `signal`, and for the first fiber that would be stopped although it
-/// is being ended.
-fn find_way(me: &Record, signal: Signal) -> (Way<'_>, Option<&Record>) {
-    let mut ending = None;
+/// Looks up the chain for who catches `signal`, and for whoever would be stopped on the way but must not be.
+fn find_way(me: &Record, signal: Signal) -> Way<'_> {
+    let (mut ending, mut forbidden) = (None, None);
     for record in me.ancestors() {
-        if record.own.get().any(Scope::FFI) {
-            return (Way::Refused(Reason::FfiScope), ending);
+        if record.is_unwinding() {
+            forbidden = forbidden.or(Some(Reason::Unwinding));
+        } else if record.own.get().any(Scope::FFI) {
+            forbidden = forbidden.or(Some(Reason::FfiScope));
         }
         if record.own.get().any(Scope::ENDING) {
             ending = ending.or(Some(record));
         }
-        let reaches_root = matches!(signal, Signal::Await | Signal::Interrupt | Signal::Debug);
-        if record.is_root() {
-            let caught = record.hook.get().is_some() && record.hook_mask.contains(signal);
-            let way = if reaches_root || caught { Way::Root(record) } else { Way::Refused(Reason::Uncaught) };
-            return (way, ending);
-        }
-        if record.mask.get().contains(signal) {
-            return (Way::Caught(record), ending);
-        }
+        let way = if record.is_root() {
+            way_at_root(record, signal)
+        } else if record.mask.get().contains(signal) {
+            Way::Caught(record)
+        } else {
+            continue;
+        };
+        return match (way, forbidden, ending) {
+            (Way::Nobody(root), _, _) => Way::Nobody(root),
+            (_, Some(reason), _) => Way::Refused(reason),
+            // A shield of the fiber lets it wait; one of whoever drops it has no say.
+            (Way::Root(root), None, Some(ended)) if me.is_shielded_within(ended) => Way::Root(root),
+            (Way::Root(_) | Way::Caught(_), None, Some(ended)) => Way::Ending(ended),
+            (way, None, _) => way,
+        };
     }
     unreachable!("the chain of a running fiber ends at a root")
+}
+
+fn way_at_root(root: &Record, signal: Signal) -> Way<'_> {
+    let hooked = root.hook.get().is_some();
+    match signal {
+        Signal::Await => Way::Root(root),
+        Signal::Interrupt | Signal::Debug if hooked => Way::Root(root),
+        Signal::Interrupt | Signal::Debug => Way::Nobody(root),
+        signal if hooked && root.hook_mask.contains(signal) => Way::Root(root),
+        _ => Way::Refused(Reason::Uncaught),
+    }
 }
 
 /// The whole rule; `expected` is the only fiber that may catch the signal, if there is such a demand.
@@ -239,25 +251,15 @@ fn stop_slowly(
     value: Value,
     expected: Option<&Record>,
 ) -> Result<Value, Refused> {
-    if is_unwinding(me) {
-        return Err(refuse(signal, me, Reason::Unwinding));
-    }
     take_interrupts(me);
-    let (way, ending) = find_way(me, signal);
-    match way {
+    match find_way(me, signal) {
         Way::Refused(reason) => Err(refuse(signal, me, reason)),
         Way::Caught(top) if expected.is_some_and(|expected| !std::ptr::eq(top, expected)) => {
             Err(refuse(signal, me, Reason::Uncaught))
         }
-        Way::Caught(top) => match ending {
-            Some(ended) => go_on_ending(me, ended, signal, value),
-            None => suspend(thread::slot(), me, top, signal, value),
-        },
-        Way::Root(root) => match ending {
-            // A shield of whoever drops the fiber is not one of the fiber.
-            Some(ended) if !me.is_shielded_within(ended) => go_on_ending(me, ended, signal, value),
-            _ => reach_root(me, root, signal, value),
-        },
+        Way::Caught(top) => suspend(thread::slot(), me, top, signal, value),
+        Way::Ending(ended) => go_on_ending(me, ended, signal, value),
+        Way::Root(root) | Way::Nobody(root) => reach_root(me, root, signal, value),
     }
 }
 
@@ -313,6 +315,8 @@ fn level(me: &Record) -> Option<Level> {
 fn end_if_cancelled(me: &Record, signal: Signal) -> Result<(), Refused> {
     match level(me) {
         None => Ok(()),
+        // Only a signal that nobody wants gets here from a destructor.
+        Some(_) if std::thread::panicking() => Ok(()),
         Some(Level::Cancel) if signal == Signal::Await => Err(refuse(signal, me, Reason::Cancelled)),
         Some(_) => raise(Signal::Error, Value::new(Cancelled)),
     }
@@ -324,21 +328,14 @@ fn end_if_cancelled(me: &Record, signal: Signal) -> Result<(), Refused> {
 #[track_caller]
 pub(crate) fn take_interrupts(me: &Record) {
     while !std::thread::panicking() {
-        let (way, None) = find_way(me, Signal::Interrupt) else { return };
-        let stops = match &way {
-            Way::Caught(_) => true,
-            Way::Root(root) => root.hook.get().is_some(),
-            Way::Refused(_) => false,
-        };
+        let way = find_way(me, Signal::Interrupt);
         // SAFETY: the control word of the running fiber's root is valid.
-        if !stops || !unsafe { (*me.word.get()).take_interrupt() } {
-            return;
-        }
+        let take = || unsafe { (*me.word.get()).take_interrupt() };
         // A refusal says that the fiber is being ended or cancelled, which its next signal is told as well.
         let _ = match way {
-            Way::Caught(top) => suspend(thread::slot(), me, top, Signal::Interrupt, Value::UNIT),
-            Way::Root(root) => Ok(call_hook(me, root, Signal::Interrupt, Value::UNIT)),
-            Way::Refused(_) => return,
+            Way::Caught(top) if take() => suspend(thread::slot(), me, top, Signal::Interrupt, Value::UNIT),
+            Way::Root(root) if take() => Ok(call_hook(me, root, Signal::Interrupt, Value::UNIT)),
+            _ => return,
         };
     }
 }
@@ -375,13 +372,10 @@ pub fn propagate(value: impl IntoValue, fiber: &Fiber) -> Result<Value, Refused>
         unwind(me, Raised { signal, value, trace: record.trace.take() });
     }
     fiber.admit(me, Operation::Propagate)?;
-    if std::thread::panicking() {
-        return Err(refuse(signal, me, Reason::Unwinding));
-    }
     match find_way(me, signal) {
-        (Way::Refused(reason), _) => Err(refuse(signal, me, reason)),
-        (Way::Caught(_), Some(ended)) => go_on_ending(me, ended, signal, value),
-        (Way::Caught(top), None) => {
+        Way::Refused(reason) => Err(refuse(signal, me, reason)),
+        Way::Ending(ended) => go_on_ending(me, ended, signal, value),
+        Way::Caught(top) => {
             // `me` stops as if `fiber`, which it resumed, had just raised the signal.
             let leaf = record.leaf();
             let _unread = leaf.value.replace(Some(value));
@@ -396,7 +390,7 @@ pub fn propagate(value: impl IntoValue, fiber: &Fiber) -> Result<Value, Refused>
             let _ = fiber.stopped(me);
             Ok(fiber.take_value())
         }
-        (Way::Root(root), _) => {
+        Way::Root(root) | Way::Nobody(root) => {
             let value = reach_root(me, root, signal, value)?;
             let _ = fiber.resume(value)?;
             Ok(fiber.take_value())

@@ -65,6 +65,8 @@ impl Scope {
     pub(crate) const SHIELD: Scope = Scope(4);
     /// Being ended: no signal may stop it any more.
     pub(crate) const ENDING: Scope = Scope(8);
+    /// Resumed while the thread was unwinding, by a destructor of one above.
+    pub(crate) const IN_DESTRUCTOR: Scope = Scope(16);
 
     #[inline]
     pub(crate) const fn and(self, other: Scope) -> Scope {
@@ -130,7 +132,9 @@ pub(crate) struct Record {
     /// How often the body went on although it is being ended.
     pub(crate) swallowed: Cell<u16>,
     pub(crate) quarantined: Cell<bool>,
-    /// A panic or terminal signal started here. Stays set if the body caught it by itself.
+    /// A panic or terminal signal started here since the last resume. Stays set if the body caught it by
+    /// itself. Only means something in a fiber that was resumed while the thread was unwinding: see
+    /// [`Record::is_unwinding`].
     pub(crate) unwinding: Cell<bool>,
     pub(crate) refs: Cell<u32>,
 
@@ -278,6 +282,12 @@ impl Record {
     /// This fiber, the one that it resumed, and so on down to the leaf.
     pub(crate) fn descendants(&self) -> impl Iterator<Item = &Record> {
         std::iter::successors(Some(self), |record| record.child())
+    }
+
+    /// True if this fiber, which runs or has resumed another, is itself unwinding: not only one above it, in a
+    /// destructor of which it was resumed.
+    pub(crate) fn is_unwinding(&self) -> bool {
+        std::thread::panicking() && (self.unwinding.get() || !self.inherited.get().any(Scope::IN_DESTRUCTOR))
     }
 
     /// True if a `shield` is open in this fiber or in one above it, up to `outermost`.
