@@ -145,3 +145,6 @@ pub fn control() -> Control {
     // SAFETY: as in `root`.
     control_of(unsafe { &*thread::slot().get().root.get() })
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
