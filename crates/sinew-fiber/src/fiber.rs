@@ -228,7 +228,8 @@ impl Fiber {
     ///
     /// # Errors
     ///
-    /// As for [`resume`](Fiber::resume), and if the innermost fiber is inside a [`shield`](crate::shield).
+    /// As for [`resume`](Fiber::resume), and if one of the fibers that are stopped here is inside a
+    /// [`shield`](crate::shield).
     #[track_caller]
     pub fn cancel(&self, value: impl IntoValue) -> Result<Signal, Refused> {
         let value = value.into_value();
@@ -236,7 +237,7 @@ impl Fiber {
         raise::take_interrupts(me);
         self.admit(me, Operation::Cancel)?;
         let record = self.record();
-        if record.descendants().any(Record::is_shielding) {
+        if record.leaf().is_shielded_within(record) {
             return Err(self.refuse(Operation::Cancel, Reason::Shielded));
         }
         if record.status() == Status::New {
@@ -305,7 +306,7 @@ impl Fiber {
     fn adopt_chain(&self, me: &Record) {
         let record = self.record();
         record.bind(me);
-        let place = || (record.depth.get(), record.inherited.get(), record.below_unwind.get());
+        let place = || (record.depth.get(), record.inherited.get());
         let before = place();
         let own = record.own.get();
         record.leaf().own_status.set(Status::Alive);
@@ -520,7 +521,7 @@ impl Fiber {
         record.own.set(record.own.get().and(Scope::ENDING));
         let leaf = record.leaf();
         self.adopt_chain(me);
-        let shielded = record.descendants().any(Record::is_shielding);
+        let shielded = leaf.is_shielded_within(record);
         leaf.delivery.set(if shielded { Delivery::Ending } else { Delivery::Error });
         let _unread = leaf.value.replace(Some(Value::new(Cancelled)));
         self.enter(slot, me, leaf);
@@ -572,21 +573,11 @@ impl Record {
     pub(crate) fn hang_below(&self, above: &Record) {
         self.depth.set(above.depth.get() + 1);
         let mut inherited = above.scope();
-        if self.own.get().any(Scope::ENDING) {
-            // A shield around whoever drops the fiber does not keep the fiber.
-            inherited = inherited.without(Scope::SHIELD);
+        if std::thread::panicking() {
+            inherited = inherited.and(Scope::IN_DESTRUCTOR);
+            self.unwinding.set(false); // it is stopped or new: whatever it had caught is over
         }
         self.inherited.set(inherited);
-        let unwinding = std::thread::panicking();
-        self.below_unwind.set(unwinding);
-        if unwinding {
-            self.unwinding.set(false); // it was suspended, so if it ever was, it is not any more
-        }
-    }
-
-    /// True if a `shield` is open in this very fiber.
-    fn is_shielding(&self) -> bool {
-        self.own.get().any(Scope::SHIELD)
     }
 }
 

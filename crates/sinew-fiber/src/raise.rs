@@ -92,7 +92,7 @@ pub fn debug(value: impl IntoValue) -> Result<Value, Refused> {
     }
     let me = thread::slot().get();
     take_interrupts(me);
-    if let (Way::Caught(_), None) = find_way(me, Signal::Debug) {
+    if let Way::Caught(_) = find_way(me, Signal::Debug) {
         me.trace.set(Some(Trace::capture(me, Location::caller())));
     }
     let _traced = Traced(me);
@@ -225,56 +225,65 @@ fn continued_to_end(me: &Record, signal: Signal, delivery: Delivery) -> Result<V
     raise(Signal::Error, value)
 }
 
-/// True if a fiber from `me`, which runs, up to `top` may be unwinding; false if only ones above `top` are, in a
-/// destructor of which `top` was resumed.
-fn unwinds_up_to(me: &Record, top: &Record) -> bool {
-    if !std::thread::panicking() || !top.below_unwind.get() {
-        return std::thread::panicking();
-    }
-    for record in me.ancestors() {
-        if record.unwinding.get() || std::ptr::eq(record, top) {
-            return record.unwinding.get();
-        }
-    }
-    unreachable!("`top` is above `me`")
-}
-
 /// Where a signal goes.
 enum Way<'a> {
     /// The resumer of this fiber catches it.
     Caught(&'a Record),
-    /// It reaches the root.
+    /// The hook of this root gets it, or for want of one the thread blocks.
     Root(&'a Record),
+    /// It reaches this root, where nobody wants it: it goes on at once.
+    Nobody(&'a Record),
+    /// It would stop this fiber, which is being ended.
+    Ending(&'a Record),
     /// It is refused.
     Refused(Reason),
 }
 
-/// Looks up the chain for who catches `signal`, and for the first fiber that would be stopped although it
-/// is being ended.
-fn find_way(me: &Record, signal: Signal) -> (Way<'_>, Option<&Record>) {
-    let mut ending = None;
+/// Looks up the chain for who catches `signal`, and for whoever would be stopped on the way but must not be.
+fn find_way(me: &Record, signal: Signal) -> Way<'_> {
+    let panicking = std::thread::panicking();
+    let (mut ending, mut forbidden) = (None, None);
     let mut record = me;
-    loop {
+    let way = loop {
         let own = record.own.get();
-        if own.any(Scope::FFI) {
-            return (Way::Refused(Reason::FfiScope), ending);
+        if panicking && record.is_unwinding() {
+            forbidden = forbidden.or(Some(Reason::Unwinding));
         }
-        if own.any(Scope::ENDING) {
-            ending = ending.or(Some(record));
+        if own.any(Scope::FFI.and(Scope::ENDING)) {
+            if own.any(Scope::FFI) {
+                forbidden = forbidden.or(Some(Reason::FfiScope));
+            }
+            if own.any(Scope::ENDING) {
+                ending = ending.or(Some(record));
+            }
         }
         if record.mask.get().contains(signal) {
-            return (Way::Caught(record), ending);
+            break Way::Caught(record);
         }
         match record.parent() {
             Some(parent) => record = parent,
-            None => break,
+            None => break way_at_root(record, signal),
         }
-    }
-    let reaches_root = match signal {
-        Signal::Await | Signal::Interrupt | Signal::Debug => true,
-        _ => record.hook.get().is_some() && record.hook_mask.contains(signal),
     };
-    (if reaches_root { Way::Root(record) } else { Way::Refused(Reason::Uncaught) }, ending)
+    match (way, forbidden, ending) {
+        (way @ (Way::Nobody(_) | Way::Refused(_)), None, _) | (way @ Way::Nobody(_), _, _) => way,
+        (_, Some(reason), _) => Way::Refused(reason),
+        // A shield of the fiber lets it wait; one of whoever drops it has no say.
+        (Way::Root(root), None, Some(ended)) if me.is_shielded_within(ended) => Way::Root(root),
+        (_, None, Some(ended)) => Way::Ending(ended),
+        (way, None, None) => way,
+    }
+}
+
+fn way_at_root(root: &Record, signal: Signal) -> Way<'_> {
+    let hooked = root.hook.get().is_some();
+    match signal {
+        Signal::Await => Way::Root(root),
+        Signal::Interrupt | Signal::Debug if hooked => Way::Root(root),
+        Signal::Interrupt | Signal::Debug => Way::Nobody(root),
+        signal if hooked && root.hook_mask.contains(signal) => Way::Root(root),
+        _ => Way::Refused(Reason::Uncaught),
+    }
 }
 
 /// What to do about a signal that is not refused.
@@ -289,24 +298,14 @@ enum Decision<'a> {
 #[cold]
 #[track_caller]
 fn decide<'a>(me: &'a Record, signal: Signal, expected: Option<&Record>) -> Result<Decision<'a>, Refused> {
-    let (way, ending) = find_way(me, signal);
-    let unwinding = match way {
-        Way::Caught(top) => unwinds_up_to(me, top),
-        Way::Root(root) if root.hook.get().is_some() => std::thread::panicking(),
-        Way::Root(_) | Way::Refused(_) => unwinds_up_to(me, me),
-    };
-    if unwinding {
-        return Err(refuse(signal, me, Reason::Unwinding));
-    }
-    match (way, ending) {
-        (Way::Refused(reason), _) => Err(refuse(signal, me, reason)),
-        (Way::Caught(top), _) if expected.is_some_and(|expected| !std::ptr::eq(top, expected)) => {
+    match find_way(me, signal) {
+        Way::Refused(reason) => Err(refuse(signal, me, reason)),
+        Way::Caught(top) if expected.is_some_and(|expected| !std::ptr::eq(top, expected)) => {
             Err(refuse(signal, me, Reason::Uncaught))
         }
-        (Way::Caught(top), None) => Ok(Decision::Suspend(top)),
-        (Way::Root(root), None) => Ok(Decision::Root(root)),
-        (Way::Root(root), Some(_)) if me.scope().any(Scope::SHIELD) => Ok(Decision::Root(root)),
-        (Way::Caught(_) | Way::Root(_), Some(ended)) => go_on_ending(me, ended, signal),
+        Way::Caught(top) => Ok(Decision::Suspend(top)),
+        Way::Root(root) | Way::Nobody(root) => Ok(Decision::Root(root)),
+        Way::Ending(ended) => go_on_ending(me, ended, signal),
     }
 }
 
@@ -315,7 +314,7 @@ fn decide<'a>(me: &'a Record, signal: Signal, expected: Option<&Record>) -> Resu
 #[cold]
 #[track_caller]
 fn go_on_ending<'a>(me: &Record, ended: &'a Record, signal: Signal) -> Result<Decision<'a>, Refused> {
-    let shielded = me.scope().any(Scope::SHIELD);
+    let shielded = me.is_shielded_within(ended);
     let (count, most) =
         if shielded { (&ended.refused, MAX_REFUSED) } else { (&ended.swallowed, MAX_SWALLOWED) };
     count.set(count.get() + 1);
@@ -365,6 +364,8 @@ fn level(me: &Record) -> Option<Level> {
 fn end_if_cancelled(me: &Record, signal: Signal) -> Result<(), Refused> {
     match level(me) {
         None => Ok(()),
+        // Only a signal that nobody wants gets here from a destructor.
+        Some(_) if std::thread::panicking() => Ok(()),
         Some(Level::Cancel) if signal == Signal::Await => Err(refuse(signal, me, Reason::Cancelled)),
         Some(_) => raise(Signal::Error, Value::new(Cancelled)),
     }
@@ -376,21 +377,14 @@ fn end_if_cancelled(me: &Record, signal: Signal) -> Result<(), Refused> {
 pub(crate) fn take_interrupts(me: &Record) {
     // SAFETY: the control word of the running fiber's root is valid.
     while !unsafe { (*me.word.get()).is_quiet() } && !std::thread::panicking() {
-        let (way, None) = find_way(me, Signal::Interrupt) else { return };
-        let stops = match &way {
-            Way::Caught(_) => true,
-            Way::Root(root) => root.hook.get().is_some(),
-            Way::Refused(_) => false,
-        };
+        let way = find_way(me, Signal::Interrupt);
         // SAFETY: the control word of the running fiber's root is valid.
-        if !stops || !unsafe { (*me.word.get()).take_interrupt() } {
-            return;
-        }
+        let take = || unsafe { (*me.word.get()).take_interrupt() };
         // A refusal says that the fiber is being ended or cancelled, which its next signal is told as well.
         let _ = match way {
-            Way::Caught(top) => suspend(thread::slot(), me, top, Signal::Interrupt, Value::UNIT),
-            Way::Root(root) => Ok(call_hook(me, root, Signal::Interrupt, Value::UNIT)),
-            Way::Refused(_) => return,
+            Way::Caught(top) if take() => suspend(thread::slot(), me, top, Signal::Interrupt, Value::UNIT),
+            Way::Root(root) if take() => Ok(call_hook(me, root, Signal::Interrupt, Value::UNIT)),
+            _ => return,
         };
     }
 }

@@ -65,6 +65,8 @@ impl Scope {
     pub(crate) const SHIELD: Scope = Scope(4);
     /// Being ended: no signal may stop it any more.
     pub(crate) const ENDING: Scope = Scope(8);
+    /// Resumed while the thread was unwinding, by a destructor of one above. Inherited only.
+    pub(crate) const IN_DESTRUCTOR: Scope = Scope(16);
 
     #[inline]
     pub(crate) const fn and(self, other: Scope) -> Scope {
@@ -130,11 +132,10 @@ pub(crate) struct Record {
     pub(crate) swallowed: Cell<u16>,
     pub(crate) refused: Cell<u16>,
     pub(crate) quarantined: Cell<bool>,
-    /// A panic or terminal signal started here. Stays set if the body caught it by itself; reset by a resume
-    /// from an unwinding thread, and only asked for after such a one.
+    /// A panic or terminal signal started here since the last resume. Stays set if the body caught it by
+    /// itself, and only means something in a fiber that was resumed while the thread was unwinding: see
+    /// [`Record::is_unwinding`].
     pub(crate) unwinding: Cell<bool>,
-    /// The thread was unwinding already when the fiber was last resumed, by a destructor.
-    pub(crate) below_unwind: Cell<bool>,
     pub(crate) refs: Cell<u32>,
 
     pub(crate) id: u64,
@@ -187,7 +188,6 @@ impl Record {
             refused: Cell::new(0),
             quarantined: Cell::new(false),
             unwinding: Cell::new(false),
-            below_unwind: Cell::new(false),
             refs: Cell::new(1),
             id,
             name,
@@ -288,6 +288,25 @@ impl Record {
     /// This fiber, the one that it resumed, and so on down to the leaf.
     pub(crate) fn descendants(&self) -> impl Iterator<Item = &Record> {
         std::iter::successors(Some(self), |record| record.child())
+    }
+
+    /// True if this fiber, which runs or has resumed another, is itself unwinding: not only one above it, in a
+    /// destructor of which it was resumed.
+    pub(crate) fn is_unwinding(&self) -> bool {
+        std::thread::panicking() && (self.unwinding.get() || !self.inherited.get().any(Scope::IN_DESTRUCTOR))
+    }
+
+    /// True if a `shield` is open in this fiber or in one above it, up to `outermost`.
+    pub(crate) fn is_shielded_within(&self, outermost: &Record) -> bool {
+        for record in self.ancestors() {
+            if record.own.get().any(Scope::SHIELD) {
+                return true;
+            }
+            if ptr::eq(record, outermost) {
+                break;
+            }
+        }
+        false
     }
 
     /// How messages name the fiber: `parser#12`, or `#12` if it has no name.

@@ -13,7 +13,7 @@ use sinew_core::{Mask, Signal, Status};
 
 use crate::control::Control;
 use crate::fiber::FiberRef;
-use crate::record::Record;
+use crate::record::{Record, Scope};
 use crate::unwind::{Raised, classify};
 use crate::value::Value;
 use crate::{thread, unwind};
@@ -107,7 +107,9 @@ pub fn run_as_root<T>(
     let record = root.record();
     let outer: *const Record = thread::slot().get();
     record.own_status.set(Status::Alive);
-    record.below_unwind.set(std::thread::panicking());
+    let in_destructor = std::thread::panicking();
+    record.inherited.set(if in_destructor { Scope::IN_DESTRUCTOR } else { Scope::NONE });
+    record.unwinding.set(false);
     // SAFETY: only the lifetime changes. The pointer is used while `record` is the root of the running
     // fiber, which is within this call, and `hook` outlives the call.
     record
@@ -146,3 +148,6 @@ pub fn control() -> Control {
     // SAFETY: as in `root`.
     control_of(unsafe { &*thread::slot().get().root.get() })
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -69,5 +69,10 @@ pub fn shield<T>(body: impl FnOnce() -> T) -> T {
 pub fn ffi_scope<T>(body: impl FnOnce() -> T) -> Result<T, Raised> {
     let me = thread::slot().get();
     let _open = Open::new(me, &me.ffi_scopes, Scope::FFI);
-    catch_unwind(AssertUnwindSafe(body)).map_err(|payload| classify(me, payload))
+    let unwinding = me.unwinding.get();
+    catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
+        let raised = classify(me, payload);
+        me.unwinding.set(unwinding); // we may be in a destructor: the unwind around us goes on
+        raised
+    })
 }

@@ -33,5 +33,5 @@ pub(crate) type StackPointer = *mut u8;
 /// The first function of a stack. It gets the word that was given to [`prepare`] and must not return.
 pub(crate) type Entry = unsafe extern "C" fn(*mut ()) -> !;
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -113,8 +113,11 @@ fn describe_overflow(address: usize) -> Option<Overflowed> {
     if !stack.guard().contains(&address) {
         return None;
     }
-    let name = record.name.as_deref().unwrap_or("");
-    Some(Overflowed { name: name.as_ptr(), name_length: name.len(), id: record.id, size: stack.size() })
+    let (name, name_length) = match record.name.as_deref() {
+        Some(name) => (name.as_ptr(), name.len()),
+        None => (ptr::null(), 0),
+    };
+    Some(Overflowed { name, name_length, id: record.id, size: stack.size() })
 }
 
 /// A number for a new fiber, unique in the process, taken in blocks so that threads do not contend.

@@ -4,7 +4,8 @@
 //! `std::panic::resume_unwind`, so destructors run and no panic hook prints. Bodies and roots catch it at
 //! their first frame. A panic that user code starts arrives at the same place and becomes an error signal
 //! whose value is a [`Panic`]; its place is only known to the process's panic hook, so we chain one in front
-//! that notes the place in the record of the running fiber and prints nothing for it.
+//! that notes the place in the record of the running fiber and prints nothing for it, unless the process is
+//! about to abort.
 
 use std::any::Any;
 use std::fmt;
@@ -97,12 +98,36 @@ fn note(info: &PanicHookInfo<'_>) -> bool {
     if record.of_thread.get() {
         return false;
     }
+    if is_about_to_abort(info) {
+        tell_last_words(record);
+        return false;
+    }
     if let Some(location) = info.location() {
         let trace = Trace::capture_panic(record, location);
         let message = message_of(info.payload());
         record.panic_site.set(Some(Box::new(PanicSite { message, trace })));
     }
     true
+}
+
+/// True for the panic by which std says that an unwind cannot go on and that the process will abort.
+fn is_about_to_abort(info: &PanicHookInfo<'_>) -> bool {
+    let reasons = ["panic in a destructor during cleanup", "panic in a function that cannot unwind"];
+    info.payload_as_str().is_some_and(|message| reasons.contains(&message))
+}
+
+/// Prints the panic that was noted instead of printed, because nobody will be able to catch it any more.
+fn tell_last_words(record: &Record) {
+    let label = record.label();
+    match record.panic_site.take() {
+        Some(site) => {
+            eprintln!(
+                "the last panic in fiber {label}, which cannot unwind: {}\n{}",
+                site.message, site.trace
+            );
+        }
+        None => eprintln!("a signal in fiber {label} cannot unwind"),
+    }
 }
 
 fn message_of(payload: &(dyn Any + Send)) -> String {

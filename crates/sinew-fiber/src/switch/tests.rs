@@ -1,1 +1,263 @@
+//! The switch by itself: two stacks, nobody in charge.
 
+use std::backtrace::Backtrace;
+use std::cell::{Cell, RefCell};
+use std::hint::black_box;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::rc::Rc;
+
+use super::*;
+use crate::{Stack, StackSize};
+
+type Body = Box<dyn FnOnce(&Bare)>;
+
+/// A stack with a body, and the two addresses that switching needs.
+struct Bare {
+    stack: Stack,
+    here: Cell<StackPointer>,
+    back: Cell<StackPointer>,
+    body: Cell<Option<Body>>,
+    ended: Cell<bool>,
+}
+
+unsafe extern "C" fn first(bare: *mut ()) -> ! {
+    // SAFETY: `Bare::new` passed one that outlives its stack's use.
+    let bare = unsafe { &*bare.cast::<Bare>() };
+    let body = bare.body.take().expect("a stack is entered once");
+    body(bare);
+    bare.ended.set(true);
+    // SAFETY: whoever resumed us is suspended at `back`; nothing is left on this stack.
+    unsafe { leave(bare.back.get()) }
+}
+
+impl Bare {
+    fn new(size: StackSize, body: impl FnOnce(&Bare) + 'static) -> Rc<Bare> {
+        let stack = Stack::take(size).unwrap();
+        let bare = Rc::new(Bare {
+            here: Cell::new(ptr::null_mut()),
+            back: Cell::new(ptr::null_mut()),
+            body: Cell::new(Some(Box::new(body))),
+            ended: Cell::new(false),
+            stack,
+        });
+        let argument = ptr::from_ref(&*bare).cast_mut().cast();
+        // SAFETY: the stack is fresh, its top page aligned, and nothing else uses it.
+        bare.here.set(unsafe { prepare(bare.stack.top().as_ptr(), first, argument) });
+        bare
+    }
+
+    /// Runs the stack until it pauses or ends.
+    fn resume(&self) {
+        assert!(!self.ended.get());
+        // SAFETY: it is fresh or paused, and only this thread resumes it.
+        unsafe { switch(self.back.as_ptr(), self.here.get()) };
+    }
+
+    /// Goes back to whoever resumed this stack, from the stack itself.
+    fn pause(&self) {
+        // SAFETY: the resumer is suspended at `back`.
+        unsafe { switch(self.here.as_ptr(), self.back.get()) };
+    }
+}
+
+/// More values than there are registers, all of them live across every switch that `between` makes.
+#[inline(never)]
+fn many_locals(seed: u64, between: impl Fn()) -> u64 {
+    let [a, b, c, d, e, f, g, h] = black_box([1, 2, 3, 4, 5, 6, 7, 8].map(|n: u64| n.wrapping_mul(seed)));
+    let [i, j, k, l, m, n, o, p] = black_box([9, 10, 11, 12, 13, 14, 15, 16].map(|n: u64| n ^ seed));
+    let mut sum = 0u64;
+    for round in 0..100 {
+        between();
+        let (x, y) = (a ^ b ^ c ^ d ^ e ^ f ^ g ^ h, i ^ j ^ k ^ l ^ m ^ n ^ o ^ p);
+        sum = sum.rotate_left(1).wrapping_add(x).wrapping_sub(y).wrapping_add(a * round + p);
+    }
+    sum
+}
+
+#[test]
+fn locals_and_registers_of_both_sides_survive_a_switch() {
+    let there = Bare::new(StackSize::KiB64, |bare| {
+        assert_eq!(many_locals(0x1234_5678, || bare.pause()), many_locals(0x1234_5678, || ()));
+        bare.pause();
+    });
+    assert_eq!(many_locals(0x9abc_def1, || there.resume()), many_locals(0x9abc_def1, || ()));
+    there.resume();
+    assert!(!there.ended.get());
+    there.resume();
+    assert!(there.ended.get());
+}
+
+#[test]
+fn floating_point_values_of_both_sides_survive_a_switch() {
+    #[inline(never)]
+    fn series(start: f64, between: impl Fn()) -> (f64, f32) {
+        let factors: [f64; 12] = black_box(std::array::from_fn(|n| start + n as f64 / 8.0));
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = factors;
+        let (mut sum, mut single) = (0.0, start as f32);
+        for _ in 0..100 {
+            between();
+            sum += a * b - c * d + e * f - g * h + i * j - k * l;
+            single = single * 1.5 - 0.25 * sum as f32;
+            single %= 1024.0;
+        }
+        (sum, single)
+    }
+    let there = Bare::new(StackSize::KiB64, |bare| {
+        assert_eq!(series(3.25, || bare.pause()), series(3.25, || ()));
+        bare.pause();
+    });
+    assert_eq!(series(-7.5, || there.resume()), series(-7.5, || ()));
+    there.resume();
+    there.resume();
+    assert!(there.ended.get());
+}
+
+#[test]
+fn many_stacks_go_on_with_each_other_in_ring_order() {
+    const STACKS: usize = 500;
+    const ROUNDS: usize = 20;
+    struct Ring {
+        stacks: RefCell<Vec<Rc<Bare>>>,
+        visits: RefCell<Vec<usize>>,
+        home: Cell<StackPointer>,
+    }
+    let ring = Rc::new(Ring {
+        stacks: RefCell::default(),
+        visits: RefCell::default(),
+        home: Cell::new(ptr::null_mut()),
+    });
+    for index in 0..STACKS {
+        let ring_of_body = ring.clone();
+        let bare = Bare::new(StackSize::KiB16, move |bare| {
+            let ring = ring_of_body;
+            for round in 0..ROUNDS {
+                ring.visits.borrow_mut().push(index);
+                let last = index + 1 == STACKS;
+                let next = match last && round + 1 == ROUNDS {
+                    true => ring.home.get(),
+                    false => ring.stacks.borrow()[(index + 1) % STACKS].here.get(),
+                };
+                // SAFETY: the next stack of the ring is fresh or suspended here; so is the thread's own.
+                unsafe { switch(bare.here.as_ptr(), next) };
+            }
+        });
+        ring.stacks.borrow_mut().push(bare);
+    }
+    let first = ring.stacks.borrow()[0].here.get();
+    // SAFETY: the first stack is fresh; the last one comes back here.
+    unsafe { switch(ring.home.as_ptr(), first) };
+    let expected: Vec<usize> = (0..STACKS * ROUNDS).map(|visit| visit % STACKS).collect();
+    assert_eq!(*ring.visits.borrow(), expected);
+    // All of them are paused in their last round: let each end.
+    let stacks = ring.stacks.take();
+    for bare in &stacks {
+        bare.resume();
+        assert!(bare.ended.get());
+    }
+}
+
+#[test]
+fn a_panic_is_caught_inside_the_entry_and_the_stack_goes_on() {
+    let caught = Rc::new(Cell::new(0));
+    let count = caught.clone();
+    let bare = Bare::new(StackSize::KiB256, move |bare| {
+        for round in 0..3u32 {
+            let payload = catch_unwind(|| std::panic::resume_unwind(Box::new(round))).unwrap_err();
+            assert_eq!(payload.downcast_ref(), Some(&round));
+            let payload = catch_unwind(|| panic!("round {round}")).unwrap_err();
+            assert_eq!(payload.downcast_ref(), Some(&format!("round {round}")));
+            assert!(!std::thread::panicking());
+            count.set(count.get() + 1);
+            bare.pause();
+        }
+    });
+    for round in 1..=3 {
+        bare.resume();
+        assert_eq!(caught.get(), round);
+        assert!(!std::thread::panicking());
+    }
+    bare.resume();
+    assert!(bare.ended.get());
+}
+
+struct CountsDown<'a>(&'a Cell<u32>, u32);
+
+impl Drop for CountsDown<'_> {
+    fn drop(&mut self) {
+        assert_eq!(self.0.get(), self.1, "destructors run from the innermost frame outwards");
+        self.0.set(self.1 - 1);
+    }
+}
+
+#[test]
+fn an_unwind_through_many_frames_runs_every_destructor() {
+    const FRAMES: u32 = 300;
+    #[inline(never)]
+    fn descend(left: u32, alive: &Cell<u32>, bare: &Bare) -> u32 {
+        if left == 0 {
+            bare.pause();
+            std::panic::resume_unwind(Box::new("bottom"));
+        }
+        alive.set(alive.get() + 1);
+        let _guard = CountsDown(alive, alive.get());
+        black_box(descend(left - 1, alive, bare)) + 1
+    }
+    let alive = Rc::new(Cell::new(0));
+    let inside = alive.clone();
+    let bare = Bare::new(StackSize::KiB256, move |bare| {
+        let caught = catch_unwind(AssertUnwindSafe(|| descend(FRAMES, &inside, bare)));
+        assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"bottom"));
+    });
+    bare.resume();
+    assert_eq!(alive.get(), FRAMES);
+    bare.resume();
+    assert_eq!((alive.get(), bare.ended.get()), (0, true));
+}
+
+#[test]
+fn a_native_backtrace_names_the_body_and_ends_at_the_first_frame() {
+    #[inline(never)]
+    fn somewhere_in_the_body() -> String {
+        black_box(Backtrace::force_capture().to_string())
+    }
+    let text = Rc::new(RefCell::default());
+    let out = text.clone();
+    let bare = Bare::new(StackSize::KiB256, move |bare| {
+        *out.borrow_mut() = somewhere_in_the_body();
+        bare.pause();
+        *out.borrow_mut() += &black_box(somewhere_in_the_body());
+    });
+    for resumption in 0..2 {
+        bare.resume();
+        let text = text.take();
+        let is_frame =
+            |line: &&str| line.split_once(": ").is_some_and(|(n, _)| n.trim().parse::<u32>().is_ok());
+        let frames: Vec<&str> = text.lines().filter(is_frame).collect();
+        assert!(frames.iter().any(|frame| frame.contains("somewhere_in_the_body")), "{resumption}: {text}");
+        assert!(frames.last().unwrap().contains("first_frame"), "{resumption}: {text}");
+    }
+}
+
+#[test]
+fn recursion_to_the_last_kibibytes_of_a_stack_works() {
+    #[inline(never)]
+    fn descend(limit: usize, bare: &Bare) -> u64 {
+        let frame = black_box([1u64; 16]);
+        if ptr::from_ref(&frame).addr() - limit < 3 << 10 {
+            bare.pause();
+            return 0;
+        }
+        descend(limit, bare) + black_box(&frame)[3]
+    }
+    for size in [StackSize::KiB16, StackSize::KiB256, StackSize::MiB1] {
+        let depth = Rc::new(Cell::new(0));
+        let out = depth.clone();
+        let bare = Bare::new(size, move |bare| out.set(descend(bare.stack.limit().addr().get(), bare)));
+        bare.resume();
+        assert_eq!(bare.stack.high_water(), size.bytes());
+        bare.resume();
+        assert!(bare.ended.get());
+        assert!(depth.get() > size.bytes() as u64 / 1024, "{}", depth.get());
+    }
+}
