@@ -17,7 +17,6 @@
 //! it with an error that it raises at once, and again for each signal that it raises on the way, until it
 //! ends; a body that goes on and on is quarantined: its record and stack are never touched again.
 
-use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -78,6 +77,7 @@ pub const MAX_DEPTH: u16 = 1024;
 /// let fiber = Fiber::new(|_| ()).unwrap();
 /// std::thread::scope(|scope| { scope.spawn(|| fiber.status()); });
 /// ```
+#[must_use = "a fiber does nothing until it is resumed, and ends when it is dropped"]
 pub struct Fiber {
     record: *const Record,
     /// `!Send` and `!Sync`: the record is shared with its thread's other fibers without locks.
@@ -121,12 +121,13 @@ impl Fiber {
     {
         thread::prepare();
         let stack = Stack::take(options.stack)?;
-        if size_of::<F>() > stack.size() / 8 {
+        if size_of::<F>() > stack.size() / 8 || align_of::<F>() > stack.size() / 8 {
             let body = Box::new(body);
             // SAFETY: the caller's promise, and the box is small enough for the place that is left.
             return Ok(unsafe { Fiber::place(options, stack, body) });
         }
-        // SAFETY: the caller's promise; the body takes up at most an eighth of the stack.
+        // SAFETY: the caller's promise; the body and the gap that aligns it take up at most a quarter of the
+        // stack. (A body without a size may be aligned to more than a whole stack.)
         Ok(unsafe { Fiber::place(options, stack, body) })
     }
 
@@ -225,6 +226,9 @@ impl Fiber {
     /// Continues the fiber with an error: the innermost of the fibers that are stopped here raises `value` at
     /// once. Says, like [`resume`](Fiber::resume), how the fiber stopped after that: it may have caught
     /// the error and gone on. A new fiber ends without having run.
+    ///
+    /// An error that the body does not catch and the fiber's mask does not either is the caller's as well, as
+    /// with `resume`: put [`Mask::ERROR`] into the mask of what you mean to cancel, or drop it instead.
     ///
     /// # Errors
     ///
@@ -435,17 +439,22 @@ impl Fiber {
         if leaf.own_status.get() == Status::Alive {
             return look(None);
         }
-        /// Puts the value back, also if `look` unwinds; unless `look` resumed the fiber, which then has
-        /// a newer one.
-        struct Lent<'a>(&'a Cell<Option<Value>>, Option<Value>);
-        impl Drop for Lent<'_> {
+        /// Puts the value back, also if `look` unwinds; unless `look` let the fiber go on, which then has a
+        /// newer one, or runs. Keeps the record: a leaf that went on may have ended and be gone.
+        struct Lent {
+            leaf: FiberRef,
+            value: Option<Value>,
+        }
+        impl Drop for Lent {
             fn drop(&mut self) {
-                let newer = self.0.take();
-                self.0.set(newer.or(self.1.take()));
+                let leaf = self.leaf.record();
+                if leaf.own_status.get() != Status::Alive && leaf.is_empty() {
+                    leaf.value.set(self.value.take());
+                }
             }
         }
-        let lent = Lent(&leaf.value, leaf.value.take());
-        look(lent.1.as_ref())
+        let lent = Lent { leaf: FiberRef::of(leaf), value: leaf.value.take() };
+        look(lent.value.as_ref())
     }
 
     /// Takes the signal with which the fiber stopped, with its value and, if it ended or stopped at a
@@ -531,12 +540,26 @@ impl Fiber {
 impl Drop for Fiber {
     #[inline]
     fn drop(&mut self) {
+        /// Gives the owner's reference up, also if what a body that never ran had captured panics when it is
+        /// dropped.
+        struct Owned(*const Record);
+        impl Drop for Owned {
+            #[inline]
+            fn drop(&mut self) {
+                // SAFETY: the owner's reference keeps the record.
+                let record = unsafe { &*self.0 };
+                if record.status().is_terminal() || record.quarantined.get() {
+                    // SAFETY: the owner's reference. The body has ended, or the record is quarantined, which
+                    // holds a reference for ever.
+                    unsafe { Record::release(self.0) };
+                }
+            }
+        }
+        let owned = Owned(self.record);
         if !self.status().is_terminal() {
             self.end_now();
         }
-        // SAFETY: the owner's reference. The body has ended, or the record is quarantined, which holds a
-        // reference for ever.
-        unsafe { Record::release(self.record) };
+        drop(owned);
     }
 }
 
@@ -571,7 +594,7 @@ impl Record {
     /// Gives `self`, which keeps its status, its place below `above`.
     #[inline]
     pub(crate) fn hang_below(&self, above: &Record) {
-        self.depth.set(above.depth.get() + 1);
+        self.depth.set(above.depth.get().saturating_add(1));
         let mut inherited = above.scope();
         if std::thread::panicking() {
             inherited = inherited.and(Scope::IN_DESTRUCTOR);

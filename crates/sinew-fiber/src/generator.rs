@@ -74,6 +74,7 @@ impl Iterator for Fiber {
 /// let numbers = Generator::<u32>::new(|out| out.yield_(1)).unwrap();
 /// std::thread::spawn(move || numbers.count()); // a fiber stays on its thread
 /// ```
+#[must_use = "a generator does nothing until it is read"]
 pub struct Generator<T> {
     fiber: Fiber,
     item: Rc<Cell<Option<T>>>,
@@ -134,7 +135,9 @@ impl<T> Iterator for Generator<T> {
             return None;
         }
         match self.fiber.resume(Value::UNIT) {
-            Ok(Signal::Yield) => self.item.take(),
+            Ok(Signal::Yield) => Some(self.item.take().unwrap_or_else(|| {
+                raise(Signal::Error, Value::new("the body of a generator yields through its `Yielder` only"))
+            })),
             Ok(_) => None,
             Err(refused) => raise(Signal::Error, Value::new(refused)),
         }

@@ -304,6 +304,7 @@ fn decide<'a>(me: &'a Record, signal: Signal, expected: Option<&Record>) -> Resu
             Err(refuse(signal, me, Reason::Uncaught))
         }
         Way::Caught(top) => Ok(Decision::Suspend(top)),
+        Way::Root(_) | Way::Nobody(_) if expected.is_some() => Err(refuse(signal, me, Reason::Uncaught)),
         Way::Root(root) | Way::Nobody(root) => Ok(Decision::Root(root)),
         Way::Ending(ended) => go_on_ending(me, ended, signal),
     }

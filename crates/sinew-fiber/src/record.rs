@@ -152,6 +152,8 @@ pub(crate) struct Record {
     pub(crate) hook_mask: Mask,
     /// Of a root: what signals that reach it are handed to, while it runs.
     pub(crate) hook: Cell<Option<*const dyn Hook>>,
+    /// Of a root, while it runs: whoever ran before on the stack that it is on.
+    pub(crate) runs_on: Cell<*const Record>,
     /// Of a root: it is the one that its thread has of itself, with nobody around it to catch anything.
     pub(crate) of_thread: Cell<bool>,
     /// Of a root: the control word that `word` points to.
@@ -199,6 +201,7 @@ impl Record {
             body: Cell::new(None),
             hook_mask: Mask::NONE,
             hook: Cell::new(None),
+            runs_on: Cell::new(ptr::null()),
             of_thread: Cell::new(false),
             control: None,
         }

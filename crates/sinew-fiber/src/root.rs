@@ -30,6 +30,7 @@ pub trait Hook {
 }
 
 /// The record of a root, to be used by one [`run_as_root`] after the other.
+#[must_use = "a root is run by `run_as_root`"]
 pub struct Root {
     record: *const Record,
 }
@@ -107,6 +108,7 @@ pub fn run_as_root<T>(
     let record = root.record();
     let outer: *const Record = thread::slot().get();
     record.own_status.set(Status::Alive);
+    record.runs_on.set(outer);
     let in_destructor = std::thread::panicking();
     record.inherited.set(if in_destructor { Scope::IN_DESTRUCTOR } else { Scope::NONE });
     record.unwinding.set(false);
@@ -119,6 +121,7 @@ pub fn run_as_root<T>(
     let outcome = catch_unwind(AssertUnwindSafe(body));
     thread::slot().set(outer);
     record.hook.set(None);
+    record.runs_on.set(std::ptr::null());
     match outcome {
         Ok(result) => {
             record.own_status.set(Status::Dead);

@@ -98,26 +98,30 @@ pub(crate) fn prepare() {
 
 #[cold]
 fn prepare_first() {
-    unwind::install_hook();
     overflow::install(describe_overflow);
     overflow::prepare_thread();
-    PREPARED.with(|prepared| prepared.set(true));
+    let installed = unwind::install_hook();
+    PREPARED.with(|prepared| prepared.set(installed));
 }
 
-/// Tells the signal handler whose guard lies at `address`: that of the running fiber, or nobody's.
+/// Tells the signal handler whose guard lies at `address`: that of the running fiber, or of one that a root
+/// runs on, or nobody's.
 fn describe_overflow(address: usize) -> Option<Overflowed> {
+    let mut running = running();
     // SAFETY: the running fiber's record is valid while it runs, and it lies at the end of the stack that
-    // did not overflow.
-    let record = unsafe { running().as_ref() }?;
-    let Home::Stack(stack) = &record.home else { return None };
-    if !stack.guard().contains(&address) {
-        return None;
+    // did not overflow; a root outlives its run, and what runs below it outlives the root's.
+    while let Some(record) = unsafe { running.as_ref() } {
+        if let Home::Stack(stack) = &record.home {
+            if !stack.guard().contains(&address) {
+                return None;
+            }
+            let (name, name_length) =
+                record.name.as_deref().map_or((ptr::null(), 0), |name| (name.as_ptr(), name.len()));
+            return Some(Overflowed { name, name_length, id: record.id, size: stack.size() });
+        }
+        running = record.runs_on.get();
     }
-    let (name, name_length) = match record.name.as_deref() {
-        Some(name) => (name.as_ptr(), name.len()),
-        None => (ptr::null(), 0),
-    };
-    Some(Overflowed { name, name_length, id: record.id, size: stack.size() })
+    None
 }
 
 /// A number for a new fiber, unique in the process, taken in blocks so that threads do not contend.

@@ -9,6 +9,9 @@ use sinew_sync::statics::{AtomicBool, Ordering};
 
 use crate::record::Record;
 
+/// The fibers that a trace names at most, from the innermost up.
+const MAX_LINKS: usize = 64;
+
 static BACKTRACES: AtomicBool = AtomicBool::new(false);
 
 /// Turns native backtraces in traces on or off for the whole process. They are off at first: capturing
@@ -88,7 +91,7 @@ impl Trace {
     }
 
     fn of(record: &Record, raised: Place) -> Box<Trace> {
-        let links = record.ancestors().map(Link::of).collect();
+        let links = record.ancestors().take(MAX_LINKS).map(Link::of).collect();
         let backtrace = BACKTRACES.load(Ordering::Relaxed).then(Backtrace::force_capture);
         Box::new(Trace { raised, links, backtrace })
     }
@@ -98,7 +101,7 @@ impl Trace {
         self.raised.to_string()
     }
 
-    /// The fibers from the one that raised the signal up to its root.
+    /// The fibers from the one that raised the signal up to its root; of a long chain, the innermost 64.
     pub fn links(&self) -> &[Link] {
         &self.links
     }

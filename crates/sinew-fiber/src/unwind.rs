@@ -77,9 +77,13 @@ pub(crate) struct PanicSite {
     trace: Box<Trace>,
 }
 
-/// Puts our hook in front of the one that is there. Once per process.
-pub(crate) fn install_hook() {
+/// Puts our hook in front of the one that is there. Once per process, and false if it is not yet: std lets
+/// nobody change the hook on a thread that unwinds.
+pub(crate) fn install_hook() -> bool {
     static INSTALLED: Once = Once::new();
+    if !INSTALLED.is_completed() && std::thread::panicking() {
+        return false;
+    }
     INSTALLED.call_once(|| {
         let previous = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
@@ -88,6 +92,7 @@ pub(crate) fn install_hook() {
             }
         }));
     });
+    true
 }
 
 /// Notes where the running fiber panicked; false if no fiber is running.
@@ -145,7 +150,14 @@ fn message_of(payload: &(dyn Any + Send)) -> String {
 pub(crate) fn classify(record: &Record, payload: Box<dyn Any + Send>) -> Raised {
     record.unwinding.set(false);
     let payload = match payload.downcast::<Raised>() {
-        Ok(raised) => return *raised,
+        Ok(mut raised) => {
+            // The fields are public, and anybody may unwind with one. A fiber that unwound has ended, whatever
+            // the payload says: with a resumable status it would be continued on a stack that is gone.
+            if !raised.signal.is_terminal() {
+                raised.signal = Signal::Error;
+            }
+            return *raised;
+        }
         Err(payload) => payload,
     };
     let message = message_of(&*payload);
@@ -170,7 +182,7 @@ pub(crate) fn unwind(record: &Record, raised: Raised) -> ! {
 #[cold]
 #[inline(never)]
 fn payload(record: &Record, raised: Raised) -> Box<dyn Any + Send> {
-    if record.of_thread.get() {
+    if record.of_thread.get() && record.ffi_scopes.get() == 0 {
         panic!("uncaught signal {raised:#}");
     }
     record.unwinding.set(true);

@@ -249,3 +249,9 @@ fn a_scope_on_a_thread_without_fibers_returns_panics_too() {
     .join()
     .unwrap();
 }
+
+#[test]
+fn on_a_thread_s_own_root_an_error_inside_a_scope_is_returned_with_its_value() {
+    let raised = ffi_scope(|| error("no good")).unwrap_err();
+    assert_eq!(raised.value.downcast::<&str>().unwrap(), "no good");
+}

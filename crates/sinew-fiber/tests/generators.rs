@@ -7,8 +7,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use sinew_fiber::{
-    Fiber, Generator, Mask, Panic, Reason, Refused, Root, Signal, StackSize, Yielder, defer, error,
-    ffi_scope, generate, protect, run_as_root, signal, try_, yield_,
+    Fiber, Generator, Hook, Mask, Panic, Reason, Refused, Root, Signal, StackSize, Value, Yielder, defer,
+    error, ffi_scope, generate, protect, run_as_root, signal, try_, yield_,
 };
 use support::{Log, taken};
 
@@ -280,4 +280,33 @@ fn a_reader_may_pause_between_items() {
     });
     let sums: Vec<u32> = reader.unwrap().map(|sum| sum.unwrap().downcast().unwrap()).collect();
     assert_eq!(sums, [1, 3, 6]);
+}
+
+struct Swallow;
+
+impl Hook for Swallow {
+    fn stop(&self, _: Signal, _: Value) -> Value {
+        Value::UNIT
+    }
+}
+
+#[test]
+fn an_item_that_a_root_is_in_the_way_of_is_refused_and_not_lost() {
+    let items = Generator::new(|out| {
+        let mut root = Root::new("in the way", Mask::YIELD);
+        let direct = run_as_root(&mut root, Some(&Swallow), || out.yield_(1));
+        let below = run_as_root(&mut root, Some(&Swallow), || protect(|| out.yield_(1)));
+        out.yield_(if direct.is_err() && below.unwrap().is_err() { 2 } else { 3 });
+    });
+    assert_eq!(items.unwrap().collect::<Vec<u32>>(), [2]);
+}
+
+#[test]
+fn a_yield_past_the_yielder_is_an_error_of_the_reader_and_no_end_of_the_items() {
+    let mut items = Generator::<u32>::new(|_| {
+        yield_(1u32).unwrap();
+    })
+    .unwrap();
+    let raised = protect(|| items.next()).unwrap_err();
+    assert!(raised.to_string().contains("`Yielder`"), "{raised}");
 }

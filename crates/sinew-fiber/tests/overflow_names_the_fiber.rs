@@ -5,7 +5,7 @@ mod stack_support;
 
 use std::os::unix::process::ExitStatusExt;
 
-use sinew_fiber::{Fiber, Generator, Mask, Signal, StackSize, yield_};
+use sinew_fiber::{Fiber, Generator, Mask, Root, Signal, StackSize, run_as_root, yield_};
 use stack_support::{pass_in_child, run_in_child};
 
 #[inline(never)]
@@ -141,4 +141,17 @@ fn the_high_water_mark_grows_with_use_and_stays() {
         assert_eq!(marks[4], marks[3], "it does not fall");
         assert!(marks[4] < SIZE);
     });
+}
+
+#[test]
+fn a_root_that_runs_on_a_fiber_s_stack_overflows_as_that_fiber() {
+    const TEST: &str = "a_root_that_runs_on_a_fiber_s_stack_overflows_as_that_fiber";
+    let stderr = last_words(TEST, libc::SIGABRT, || {
+        let fiber = Fiber::builder()
+            .name("host")
+            .stack(StackSize::KiB32)
+            .build(|_| run_as_root(&mut Root::new("guest", Mask::NONE), None, || recurse(u64::MAX)).unwrap());
+        let _ = fiber.unwrap().resume(());
+    });
+    assert!(stderr.contains("sinew: fiber \"host\" "), "{stderr}");
 }

@@ -54,7 +54,7 @@ fn churn(seed: u64, steps: usize, alive: &Arc<AtomicUsize>) {
                 let index = random.below(fibers.len());
                 let signal = fibers[index].resume(()).unwrap();
                 if signal.is_terminal() {
-                    fibers.swap_remove(index);
+                    drop(fibers.swap_remove(index));
                 }
             }
             6 if !fibers.is_empty() => {

@@ -247,13 +247,17 @@ impl Guards {
         }
         let limit = sys::max_map_count();
         let before = self.mappings.fetch_add(MAPPINGS_FOR_EACH, Ordering::Relaxed);
-        // SAFETY: as for install_guard above.
-        if before + MAPPINGS_FOR_EACH <= limit / 5 * 4 && unsafe { sys::protect(start, shape.guard) }.is_ok()
-        {
-            return Ok(());
-        }
+        let refused = if before + MAPPINGS_FOR_EACH > limit / 5 * 4 {
+            Refused::MapLimit { mappings: before, limit }
+        } else {
+            // SAFETY: as for install_guard above.
+            match unsafe { sys::protect(start, shape.guard) } {
+                Ok(()) => return Ok(()),
+                Err(_) => Refused::OutOfMemory,
+            }
+        };
         self.mappings.fetch_sub(MAPPINGS_FOR_EACH, Ordering::Relaxed);
-        Err(Refused::MapLimit { mappings: before, limit })
+        Err(refused)
     }
 }
 

@@ -12,6 +12,9 @@
 //! the frame of the function that switches, and nothing else is saved. The floating-point control words
 //! belong to the thread and are not switched.
 //!
+//! Shadow stacks (CET) know nothing of other stacks, so a process that has them on cannot switch; Rust does not
+//! turn them on. Valgrind takes a switch for a very large frame and warns.
+//!
 //! The first frame is [`first_frame`]: it has no caller, and says so in its unwind information
 //! (`.cfi_undefined rip`), so that backtraces and the search for a handler end there instead of reading
 //! past the stack.
@@ -27,7 +30,7 @@ use super::{Entry, StackPointer};
 /// `top` must be 16-byte aligned, with at least 64 bytes below it that are writable and belong to the new
 /// stack alone.
 pub(crate) unsafe fn prepare(top: *mut u8, entry: Entry, argument: *mut ()) -> StackPointer {
-    // SAFETY: the four words lie within the 64 bytes below `top` that the caller vouches for, and are
+    // SAFETY: the three words lie within the 64 bytes below `top` that the caller vouches for, and are
     // aligned because `top` is. After its two pops `first_frame` calls with the stack pointer at
     // `top - 16`, which is aligned as the calling convention demands.
     unsafe {
