@@ -12,9 +12,10 @@ use sinew_core::Bindings;
 use sinew_sync::statics::{AtomicU32, Ordering};
 use sinew_sync::{Arc, RwLock};
 
-use crate::fiber::{Fiber, FiberRef};
+use crate::fiber::Fiber;
 use crate::record::Record;
 use crate::thread;
+use crate::view::FiberRef;
 
 /// The name of a dynamic binding of type `T`, usually a `static`.
 ///

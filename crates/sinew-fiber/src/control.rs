@@ -17,33 +17,41 @@
 //! whoever handles the stop. The check on the hot path is one relaxed load: seeing the word late is
 //! allowed, since there is no order between an interrupt and code that has not synchronised with it.
 //!
-//! Model: `control::tests::each_interrupt_is_taken_once` (loom).
+//! A root without a hook that waits blocks its thread ([`Word::block`]). It says so under a lock, then looks at
+//! the level, then parks; whoever sets a level does so first and then looks, under the lock, for a thread to
+//! unpark. So either the waiter sees the level or the canceller sees the waiter.
+//!
+//! Models: `control_interrupts`, `control_levels`, `control_cancel_wakes_who_blocks`.
 
 use std::fmt;
 
-use sinew_sync::Arc;
 use sinew_sync::atomic::{AtomicU64, Ordering};
+use sinew_sync::thread::{self, Thread};
+use sinew_sync::{Arc, Mutex};
 
 const KILLED: u64 = 1 << 63;
 const CANCELLED: u64 = 1 << 62;
 const COUNT: u64 = CANCELLED - 1;
 
-/// A root's word.
-pub(crate) struct Word(AtomicU64);
+/// A root's word, and the thread that is blocked for it.
+pub(crate) struct Word {
+    bits: AtomicU64,
+    blocked: Mutex<Option<Thread>>,
+}
 
 impl Word {
     pub(crate) fn new() -> Word {
-        Word(AtomicU64::new(0))
+        Word { bits: AtomicU64::new(0), blocked: Mutex::new(None) }
     }
 
     /// True if nobody wants anything of the root.
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == 0
+        self.bits.load(Ordering::Relaxed) == 0
     }
 
     pub(crate) fn level(&self) -> Option<Level> {
-        match self.0.load(Ordering::Acquire) & (KILLED | CANCELLED) {
+        match self.bits.load(Ordering::Acquire) & (KILLED | CANCELLED) {
             0 => None,
             CANCELLED => Some(Level::Cancel),
             _ => Some(Level::Kill),
@@ -51,7 +59,7 @@ impl Word {
     }
 
     fn interrupt(&self) {
-        self.0.fetch_add(1, Ordering::Release);
+        self.bits.fetch_add(1, Ordering::Release);
     }
 
     fn cancel(&self, level: Level) {
@@ -59,12 +67,24 @@ impl Word {
             Level::Cancel => CANCELLED,
             Level::Kill => CANCELLED | KILLED,
         };
-        self.0.fetch_or(bits, Ordering::Release);
+        self.bits.fetch_or(bits, Ordering::Release);
+        if let Some(thread) = &*self.blocked.lock() {
+            thread.unpark();
+        }
+    }
+
+    /// Blocks the root's thread until it is unparked, or, unless `shielded`, until a level is set.
+    pub(crate) fn block(&self, shielded: bool) {
+        *self.blocked.lock() = Some(thread::current());
+        if shielded || self.level().is_none() {
+            thread::park();
+        }
+        *self.blocked.lock() = None;
     }
 
     /// Takes one interrupt, if there is one. Only the root's thread calls this.
     pub(crate) fn take_interrupt(&self) -> bool {
-        self.0
+        self.bits
             .fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| (word & COUNT > 0).then(|| word - 1))
             .is_ok()
     }
@@ -113,7 +133,8 @@ impl Control {
         self.word.interrupt();
     }
 
-    /// Asks the root to end: from now on its blocking calls fail or unwind, as [`Level::Cancel`] says.
+    /// Asks the root to end: from now on its blocking calls fail or unwind, as [`Level::Cancel`] says. Unlike
+    /// [`interrupt`](Control::interrupt) this takes a lock: not for signal handlers.
     pub fn cancel(&self) {
         self.word.cancel(Level::Cancel);
     }
@@ -165,6 +186,23 @@ mod tests {
             }
             assert_eq!(taken, 2);
             assert!(word.is_quiet());
+        });
+    }
+
+    #[test]
+    fn a_cancel_wakes_whoever_blocks_or_is_seen_by_it() {
+        model("control_cancel_wakes_who_blocks", || {
+            let word = Arc::new(Word::new());
+            let waiter = {
+                let word = word.clone();
+                thread::spawn(move || {
+                    while word.level().is_none() {
+                        word.block(false);
+                    }
+                })
+            };
+            word.cancel(Level::Cancel);
+            waiter.join().unwrap();
         });
     }
 

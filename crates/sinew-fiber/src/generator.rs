@@ -8,11 +8,12 @@ use sinew_core::{Bindings, Mask, Signal};
 
 use crate::builder::Builder;
 use crate::error::Reason;
-use crate::fiber::{Fiber, FiberRef};
+use crate::fiber::Fiber;
 use crate::memory::StackError;
 use crate::raise::{raise, yield_to};
 use crate::unwind::Raised;
 use crate::value::Value;
+use crate::view::FiberRef;
 
 /// What the fiber stops with, resumable and caught, one after the other; the return value is no item. An
 /// error that the mask does not catch is one `Err`, and the last item; a caught one just ends it. If the

@@ -44,7 +44,7 @@
 //!
 //! # Reading the code
 //!
-//! `record.rs` (what a fiber is), `switch.rs` (how stacks change), `fiber.rs` (resume, cancel, end), `raise.rs`
+//! `record.rs` (what a fiber is), `switch.rs` (how stacks change), `fiber/` (its body, resume, end), `raise.rs`
 //! (signals), `unwind.rs` (errors and panics), `root.rs`; `memory/` for the stacks; `sugar.rs` and
 //! `generator.rs` for what is built on top.
 
@@ -73,12 +73,13 @@ mod thread;
 mod trace;
 mod unwind;
 mod value;
+mod view;
 
 pub use bindings::{Binding, Key};
 pub use builder::Builder;
 pub use control::{Cancelled, Control, Level};
 pub use error::{Error, Operation, Reason, Refused};
-pub use fiber::{Fiber, FiberRef, MAX_DEPTH};
+pub use fiber::{Fiber, MAX_DEPTH};
 pub use generator::{Generator, Yielder, generate};
 pub use memory::{GuardKind, Memory, Stack, StackError, StackSize, Usage, trim, usage};
 pub use quarantine::{Quarantined, quarantined};
@@ -90,6 +91,7 @@ pub use sugar::{Prompt, defer, edefer, prompt, protect, return_to, try_, with, w
 pub use trace::{Link, Trace, capture_backtraces};
 pub use unwind::{Panic, Raised};
 pub use value::{DowncastError, IntoValue, Value};
+pub use view::FiberRef;
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 #[path = "../tests/stack_support/mod.rs"]

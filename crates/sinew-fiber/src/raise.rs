@@ -17,7 +17,6 @@
 use std::panic::Location;
 
 use sinew_core::Signal;
-use sinew_sync::thread::park;
 
 use crate::control::{Cancelled, Level};
 use crate::error::{Operation, Reason, Refused};
@@ -343,7 +342,8 @@ fn call_hook(me: &Record, root: &Record, signal: Signal, value: Value) -> Value 
         // SAFETY: `run_as_root` keeps the hook for as long as `root` is a root of something that runs.
         Some(hook) => unsafe { (*hook).stop(signal, value) },
         None if signal == Signal::Await => {
-            park();
+            // SAFETY: the control word of the running fiber's root is valid.
+            unsafe { (*me.word.get()).block(me.scope().any(Scope::SHIELD)) };
             Value::UNIT
         }
         None => Value::UNIT,
@@ -384,7 +384,9 @@ pub(crate) fn take_interrupts(me: &Record) {
         // A refusal says that the fiber is being ended or cancelled, which its next signal is told as well.
         let _ = match way {
             Way::Caught(top) if take() => suspend(thread::slot(), me, top, Signal::Interrupt, Value::UNIT),
-            Way::Root(root) if take() => Ok(call_hook(me, root, Signal::Interrupt, Value::UNIT)),
+            Way::Root(root) if !me.scope().any(Scope::ENDING) && take() => {
+                Ok(call_hook(me, root, Signal::Interrupt, Value::UNIT))
+            }
             _ => return,
         };
     }

@@ -12,10 +12,10 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use sinew_core::{Mask, Signal, Status};
 
 use crate::control::Control;
-use crate::fiber::FiberRef;
 use crate::record::{Record, Scope};
 use crate::unwind::{Raised, classify};
 use crate::value::Value;
+use crate::view::FiberRef;
 use crate::{thread, unwind};
 
 /// What stops when a signal reaches a root.

@@ -296,3 +296,17 @@ fn a_shield_around_the_resumer_does_not_keep_it_from_cancelling_a_fiber() {
         assert_eq!(fiber.cancel("now").unwrap(), Signal::Error);
     });
 }
+
+#[test]
+fn a_thread_that_waits_without_a_hook_is_woken_by_either_level() {
+    for (ask, level) in LEVELS {
+        let (to_main, controls) = mpsc::channel();
+        let waiter = thread::spawn(move || {
+            to_main.send(control()).unwrap();
+            // Nobody unparks it: only the level ends the wait, by an error or by unwinding.
+            protect(|| while await_(()).is_ok() {})
+        });
+        ask(&controls.recv().unwrap());
+        assert_eq!(waiter.join().unwrap().is_ok(), level == Level::Cancel);
+    }
+}

@@ -39,7 +39,8 @@ fn run_here(program: &Program) -> Vec<Event> {
         let result = result.map_err(raised);
         world.note(Event::Over { result, quarantined: quarantined().count - before });
     }
-    world.table.borrow_mut().clear();
+    let table = world.table.take();
+    assert!(table.iter().all(|entry| entry.handle.is_none()), "all handles were dropped under their root");
     let mut log = world.log.borrow_mut();
     std::mem::take(&mut log.events)
 }
@@ -171,12 +172,12 @@ impl World {
     }
 
     fn drop_all(self: &Rc<World>) -> Val {
-        let mut index = 0;
-        while index < self.table.borrow().len() {
+        // A fiber that is ended may make others, and may put one back that it had taken out.
+        let first = || self.table.borrow().iter().position(|entry| entry.handle.is_some());
+        while let Some(index) = first() {
             let step = self.step();
             drop(self.take(index));
             self.did(step, Outcome::Done);
-            index += 1;
         }
         Val::Unit
     }

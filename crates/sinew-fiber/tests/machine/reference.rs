@@ -69,21 +69,16 @@ impl Machine<'_> {
     }
 
     fn drop_all(&mut self) -> Result<Val, Raised> {
-        let mut index = 0;
-        while index + ROOTS < self.fibers.len() {
+        while let Some(index) = self.fibers[ROOTS..].iter().position(|fiber| fiber.in_table) {
             self.fibers[0].status = Status::Alive;
             self.running = 0;
             let step = self.step();
             // An empty body below the drop: when that is reached, the drop is done.
             self.push(Frame::body(Body::default()));
             self.next = Next::Go;
-            if std::mem::take(&mut self.fibers[index + ROOTS].in_table) {
-                self.release(index + ROOTS, Then::Finish { step, what: Outcome::Done });
-            } else {
-                self.did(step, Outcome::Done);
-            }
+            self.fibers[index + ROOTS].in_table = false;
+            self.release(index + ROOTS, Then::Finish { step, what: Outcome::Done });
             self.run_until_root_ends(0)?;
-            index += 1;
         }
         Ok(Val::Unit)
     }

@@ -87,22 +87,22 @@ impl Machine<'_> {
 
     pub(crate) fn verdict(&self, signal: Signal) -> Verdict {
         let (way, to_root) = self.way(signal);
-        let any = |holds: &dyn Fn(Id) -> bool| way.iter().any(|id| holds(*id));
         let top = *way.last().expect("the running fiber is one");
         let root = &self.fibers[top];
-        if self.fibers[self.running].unwinding {
-            return Verdict::Refused(Reason::Unwinding);
-        }
-        if any(&|id| self.fibers[id].in_ffi_scope()) {
-            return Verdict::Refused(Reason::FfiScope);
-        }
         let reaches_root = matches!(signal, Signal::Await | Signal::Interrupt | Signal::Debug);
+        if to_root && reaches_root && !root.hook && signal != Signal::Await {
+            return Verdict::Root(top); // it stops nobody
+        }
+        let obstacle = way.iter().find_map(|id| match &self.fibers[*id] {
+            fiber if fiber.unwinding => Some(Reason::Unwinding),
+            fiber if fiber.in_ffi_scope() => Some(Reason::FfiScope),
+            _ => None,
+        });
+        if let Some(reason) = obstacle {
+            return Verdict::Refused(reason);
+        }
         if to_root && !reaches_root && !(root.hook && root.mask.contains(&signal)) {
             return Verdict::Refused(Reason::Uncaught);
-        }
-        let stops_somebody = !to_root || root.hook || signal == Signal::Await;
-        if stops_somebody && any(&|id| self.fibers[id].unwinding) {
-            return Verdict::Refused(Reason::Unwinding);
         }
         let Some(at) = way.iter().position(|id| self.fibers[*id].ending) else {
             return if to_root { Verdict::Root(top) } else { Verdict::Caught(top) };
@@ -158,8 +158,11 @@ impl Machine<'_> {
 
     /// What the hook gives, unless the task is cancelled, about which the running fiber has been told then.
     pub(crate) fn reach_root(&mut self, root: Id, signal: Signal, value: Val) -> Option<Val> {
+        let unwinding = self.chain_above(self.running).iter().any(|id| self.fibers[*id].unwinding);
         match self.level() {
             None => Some(self.call_hook(root, signal, value)),
+            // Only what stops nobody gets here from a destructor.
+            Some(_) if unwinding => Some(self.call_hook(root, signal, value)),
             Some(Level::Cancel) if signal == Signal::Await => {
                 self.finish(self.refused(Operation::Signal(signal), self.running, Reason::Cancelled));
                 None
