@@ -298,6 +298,7 @@ enum Decision<'a> {
 #[track_caller]
 fn decide<'a>(me: &'a Record, signal: Signal, expected: Option<&Record>) -> Result<Decision<'a>, Refused> {
     match find_way(me, signal) {
+        Way::Refused(Reason::Unwinding) if me.scope().any(Scope::ENDING) => refuse_while_ending(me, signal),
         Way::Refused(reason) => Err(refuse(signal, me, reason)),
         Way::Caught(top) if expected.is_some_and(|expected| !std::ptr::eq(top, expected)) => {
             Err(refuse(signal, me, Reason::Uncaught))
@@ -326,6 +327,19 @@ fn go_on_ending<'a>(me: &Record, ended: &'a Record, signal: Signal) -> Result<De
         return Err(refuse(signal, me, Reason::Ending));
     }
     raise(Signal::Error, Value::new(Cancelled))
+}
+
+/// `me` is in the chain of a fiber that is being dropped by a destructor, and may be unwinding itself. A body
+/// that ignores the refusal for ever would hang the drop, so it is given up in the end.
+#[cold]
+fn refuse_while_ending<'a>(me: &'a Record, signal: Signal) -> Result<Decision<'a>, Refused> {
+    let ended = me.ancestors().find(|record| record.own.get().any(Scope::ENDING)).expect("it is inherited");
+    ended.refused.set(ended.refused.get() + 1);
+    if ended.refused.get() > MAX_REFUSED {
+        quarantine::give_up(ended);
+        return Ok(Decision::Suspend(ended));
+    }
+    Err(refuse(signal, me, Reason::Unwinding))
 }
 
 /// The task stops on `signal` until its hook returns.

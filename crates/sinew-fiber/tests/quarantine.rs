@@ -162,3 +162,21 @@ fn a_fiber_outlives_the_root_that_ran_it_and_is_ended_under_another() {
     run_as_root(&mut other, None, || drop(fiber)).unwrap();
     assert_eq!(log.take(), ["destructor"]);
 }
+
+#[test]
+fn a_body_that_goes_on_for_ever_while_its_owner_unwinds_does_not_hang_the_drop() {
+    let fiber = Fiber::builder().name("unmoved").build(|_| {
+        loop {
+            // Swallows what ends it behind our back, and ignores every refusal.
+            let _ = std::panic::catch_unwind(|| yield_(()).map(drop));
+        }
+    });
+    let fiber = fiber.unwrap();
+    assert_eq!(fiber.resume(()).unwrap(), Signal::Yield);
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _dropped_by_the_unwind = fiber;
+        std::panic::resume_unwind(Box::new("the owner"));
+    }));
+    assert_eq!(outcome.unwrap_err().downcast_ref::<&str>(), Some(&"the owner"));
+    assert!(quarantined().fibers.iter().any(|link| link.name.as_deref() == Some("unmoved")));
+}
