@@ -94,3 +94,10 @@ fn a_hook_is_not_called_while_the_task_unwinds() {
     });
     result.unwrap();
 }
+
+#[test]
+fn an_await_does_not_block_a_thread_that_unwinds() {
+    std::thread::current().unpark(); // if it blocks, it does not block for ever
+    let refused = (Signal::Error, Some(Reason::Unwinding));
+    assert_eq!(raise_in_destructor(Mask::NONE, Mask::NONE, || await_(())), refused);
+}
