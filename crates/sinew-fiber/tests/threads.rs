@@ -4,7 +4,7 @@
 mod drop_support;
 mod stack_support;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
@@ -125,6 +125,27 @@ fn fibers_in_a_thread_local_are_ended_when_their_thread_exits() {
             assert_eq!(usage().in_use, before);
         }
     });
+}
+
+#[test]
+fn a_thread_that_is_ending_gets_another_root_for_what_it_still_runs() {
+    /// Runs a fiber when its thread has already destroyed what the crate kept for it.
+    struct Last(Cell<Option<(u64, mpsc::Sender<u32>)>>);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            let (of_thread, sender) = self.0.take().unwrap();
+            assert_ne!(root().id(), of_thread);
+            let numbers = Generator::new(|out| (0..3u32).for_each(|n| out.yield_(n))).unwrap();
+            numbers.for_each(|n| sender.send(n).unwrap());
+        }
+    }
+    thread_local! {
+        static LAST: Last = const { Last(Cell::new(None)) };
+    }
+    let (sender, received) = mpsc::channel();
+    let thread = thread::spawn(move || LAST.with(|last| last.0.set(Some((root().id(), sender)))));
+    thread.join().unwrap();
+    assert_eq!(received.iter().collect::<Vec<_>>(), [0, 1, 2]);
 }
 
 #[test]

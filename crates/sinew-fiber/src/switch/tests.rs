@@ -42,8 +42,13 @@ impl Bare {
             stack,
         });
         let argument = ptr::from_ref(&*bare).cast_mut().cast();
-        // SAFETY: the stack is fresh, its top page aligned, and nothing else uses it.
-        bare.here.set(unsafe { prepare(bare.stack.top().as_ptr(), first, argument) });
+        let top = bare.stack.top().as_ptr();
+        // SAFETY: the stack is fresh, its top page aligned, and nothing else uses it. Where the first frame's
+        // caller would be, if it had one, lies what an earlier user may have left: an address in some code.
+        unsafe {
+            top.cast::<[usize; 8]>().sub(1).write([not_a_caller as *const () as usize + 1; 8]);
+            bare.here.set(prepare(top, first, argument));
+        }
         bare
     }
 
@@ -59,6 +64,11 @@ impl Bare {
         // SAFETY: the resumer is suspended at `back`.
         unsafe { switch(self.here.as_ptr(), self.back.get()) };
     }
+}
+
+#[inline(never)]
+fn not_a_caller() {
+    black_box(());
 }
 
 /// More values than there are registers, all of them live across every switch that `between` makes.
@@ -85,6 +95,82 @@ fn locals_and_registers_of_both_sides_survive_a_switch() {
     there.resume();
     assert!(!there.ended.get());
     there.resume();
+    assert!(there.ended.get());
+}
+
+/// Calls `body(argument)` with a value made from `mark` in every register that a callee has to keep. Returns
+/// zero if all of them were kept.
+#[unsafe(naked)]
+unsafe extern "C" fn with_marked_registers(
+    body: unsafe extern "C" fn(*const Bare),
+    argument: *const Bare,
+    mark: usize,
+) -> usize {
+    core::arch::naked_asm!(
+        "push rbx",
+        "push rbp",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "push rdx",
+        "mov rax, rdi",
+        "mov rdi, rsi",
+        "lea rbx, [rdx + 1]",
+        "lea rbp, [rdx + 2]",
+        "lea r12, [rdx + 3]",
+        "lea r13, [rdx + 4]",
+        "lea r14, [rdx + 5]",
+        "lea r15, [rdx + 6]",
+        "call rax",
+        "pop rdx",
+        "lea rax, [rdx + 1]",
+        "xor rax, rbx",
+        "lea rcx, [rdx + 2]",
+        "xor rcx, rbp",
+        "or rax, rcx",
+        "lea rcx, [rdx + 3]",
+        "xor rcx, r12",
+        "or rax, rcx",
+        "lea rcx, [rdx + 4]",
+        "xor rcx, r13",
+        "or rax, rcx",
+        "lea rcx, [rdx + 5]",
+        "xor rcx, r14",
+        "or rax, rcx",
+        "lea rcx, [rdx + 6]",
+        "xor rcx, r15",
+        "or rax, rcx",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbp",
+        "pop rbx",
+        "ret",
+    )
+}
+
+#[test]
+fn every_register_that_a_callee_keeps_is_kept_across_a_switch() {
+    unsafe extern "C" fn resume(bare: *const Bare) {
+        // SAFETY: the test below passes one that lives.
+        unsafe { (*bare).resume() };
+    }
+    unsafe extern "C" fn pause(bare: *const Bare) {
+        // SAFETY: as above.
+        unsafe { (*bare).pause() };
+    }
+    let there = Bare::new(StackSize::KiB64, |bare| {
+        for round in 0..3 {
+            // SAFETY: the functions take what is passed, and do not unwind.
+            assert_eq!(unsafe { with_marked_registers(pause, bare, 0x7000 + round * 16) }, 0);
+        }
+    });
+    for round in 0..4 {
+        // SAFETY: as above.
+        assert_eq!(unsafe { with_marked_registers(resume, &*there, 0x9000 + round * 16) }, 0);
+    }
     assert!(there.ended.get());
 }
 
@@ -236,6 +322,7 @@ fn a_native_backtrace_names_the_body_and_ends_at_the_first_frame() {
         let frames: Vec<&str> = text.lines().filter(is_frame).collect();
         assert!(frames.iter().any(|frame| frame.contains("somewhere_in_the_body")), "{resumption}: {text}");
         assert!(frames.last().unwrap().contains("first_frame"), "{resumption}: {text}");
+        assert!(!text.contains("not_a_caller"), "{resumption}: {text}");
     }
 }
 
