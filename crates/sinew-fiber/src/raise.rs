@@ -127,11 +127,11 @@ pub fn await_(payload: impl IntoValue) -> Result<Value, Refused> {
 pub fn checkpoint() {
     let me = thread::slot().get();
     // SAFETY: the control word of the running fiber's root is valid.
-    if unsafe { (*me.word.get()).is_quiet() } || std::thread::panicking() {
+    if unsafe { (*me.word.get()).is_quiet() } {
         return;
     }
     take_interrupts(me);
-    if level(me).is_some() {
+    if level(me).is_some() && !std::thread::panicking() {
         raise(Signal::Error, Value::new(Cancelled));
     }
 }
@@ -391,7 +391,7 @@ fn end_if_cancelled(me: &Record, signal: Signal) -> Result<(), Refused> {
 #[track_caller]
 pub(crate) fn take_interrupts(me: &Record) {
     // SAFETY: the control word of the running fiber's root is valid.
-    while !unsafe { (*me.word.get()).is_quiet() } && !std::thread::panicking() {
+    while !unsafe { (*me.word.get()).is_quiet() } {
         let way = find_way(me, Signal::Interrupt);
         // SAFETY: the control word of the running fiber's root is valid.
         let take = || unsafe { (*me.word.get()).take_interrupt() };

@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use sinew_fiber::{
-    Fiber, Hook, Mask, Reason, Refused, Root, Signal, Value, await_, error, propagate, run_as_root, signal,
-    yield_,
+    Fiber, Hook, Mask, Reason, Refused, Root, Signal, Value, await_, checkpoint, control, error, propagate,
+    run_as_root, signal, yield_,
 };
 
 /// Calls what it holds when it is dropped.
@@ -93,4 +93,28 @@ fn a_hook_is_not_called_while_the_task_unwinds() {
         assert_eq!(raise_in_destructor(Mask::NONE, Mask::NONE, debugs), refused);
     });
     result.unwrap();
+}
+
+#[test]
+fn an_await_does_not_block_a_thread_that_unwinds() {
+    std::thread::current().unpark(); // if it blocks, it does not block for ever
+    let refused = (Signal::Error, Some(Reason::Unwinding));
+    assert_eq!(raise_in_destructor(Mask::NONE, Mask::NONE, || await_(())), refused);
+}
+
+#[test]
+fn an_interrupt_stops_a_fiber_for_the_destructor_that_resumed_it_and_not_the_unwinding_one() {
+    let stops = Rc::new(RefCell::new(Vec::new()));
+    let to = stops.clone();
+    let outer = Fiber::builder().mask(Mask::ERROR | Mask::INTERRUPT).build(move |_| {
+        let _guard = OnDrop(move || {
+            control().interrupt();
+            checkpoint(); // here it would stop the unwind
+            let inner = Fiber::builder().mask(Mask::INTERRUPT).build(|_| checkpoint()).unwrap();
+            to.borrow_mut().extend([inner.resume(()).ok(), inner.resume(()).ok()]);
+        });
+        error("unwind");
+    });
+    assert_eq!(outer.unwrap().resume(()).unwrap(), Signal::Error);
+    assert_eq!(*stops.borrow(), [Some(Signal::Interrupt), Some(Signal::Ok)]);
 }

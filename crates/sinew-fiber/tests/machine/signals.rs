@@ -8,7 +8,7 @@ use sinew_fiber::{Level, Operation, Reason, Signal};
 use crate::log::{Event, Outcome, Raised, Val};
 use crate::program::ROOTS;
 use crate::reference::{Machine, name};
-use crate::state::{Delivery, Frame, Id, Next};
+use crate::state::{Delivery, Fiber, Frame, Id, Next};
 
 /// How often a body may go on although it is being dropped.
 const MAX_SWALLOWED: u32 = 8;
@@ -191,9 +191,8 @@ impl Machine<'_> {
         }
         let (way, to_root) = self.way(Signal::Interrupt);
         let top = *way.last().expect("the running fiber is one");
-        let unwinding = self.chain_above(self.running).iter().any(|id| self.fibers[*id].unwinding);
-        let kept = way.iter().any(|id| self.fibers[*id].in_ffi_scope() || self.fibers[*id].ending);
-        if unwinding || kept || (to_root && !self.fibers[top].hook) {
+        let keeps = |fiber: &Fiber| fiber.unwinding || fiber.in_ffi_scope() || fiber.ending;
+        if way.iter().any(|id| keeps(&self.fibers[*id])) || (to_root && !self.fibers[top].hook) {
             return false;
         }
         self.task().interrupts -= 1;
