@@ -35,7 +35,7 @@ impl Fiber {
         let slot = thread::slot();
         let me = slot.get();
         let leaf = if self.is_at_rest(me) {
-            self.record().adopt(me);
+            self.record().adopt_at_rest(me);
             self.record().put(value);
             self.record()
         } else {
@@ -59,6 +59,7 @@ impl Fiber {
             && record.parent.get().is_null()
             && record.child.get().is_null()
             && me.depth.get() < MAX_DEPTH
+            && !std::thread::panicking()
             && (ptr::eq(record.root.get(), me.root.get()) || record.bind(me))
     }
 
@@ -113,7 +114,7 @@ impl Fiber {
         let slot = thread::slot();
         let me = slot.get();
         let leaf = if self.is_at_rest(me) {
-            self.record().adopt(me);
+            self.record().adopt_at_rest(me);
             self.record().put(Value::UNIT);
             self.record()
         } else {
@@ -258,8 +259,15 @@ impl Record {
         true
     }
 
-    /// Makes `self` run below `above`.
+    /// Makes `self` run below `above`, in the common case: nobody is unwinding or being ended.
     #[inline(always)]
+    fn adopt_at_rest(&self, above: &Record) {
+        self.own_status.set(Status::Alive);
+        self.depth.set(above.depth.get() + 1);
+        self.inherited.set(above.scope());
+    }
+
+    /// Makes `self` run below `above`.
     fn adopt(&self, above: &Record) {
         self.own_status.set(Status::Alive);
         self.hang_below(above);
