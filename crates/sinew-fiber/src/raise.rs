@@ -179,7 +179,7 @@ fn stop_by_rule(
 ) -> Result<Value, Refused> {
     take_interrupts(me);
     match decide(me, signal, expected)? {
-        Decision::Suspend(top) => suspend(thread::slot(), me, top, signal, value),
+        Decision::Suspend(top) | Decision::Abandon(top) => suspend(thread::slot(), me, top, signal, value),
         Decision::Root(root) => reach_root(me, root, signal, value),
     }
 }
@@ -289,6 +289,8 @@ fn way_at_root(root: &Record, signal: Signal) -> Way<'_> {
 enum Decision<'a> {
     /// Stop all up to this fiber.
     Suspend(&'a Record),
+    /// The same, for ever: the fiber has been given up.
+    Abandon(&'a Record),
     /// Call the hook of this root.
     Root(&'a Record),
 }
@@ -321,7 +323,7 @@ fn go_on_ending<'a>(me: &Record, ended: &'a Record, signal: Signal) -> Result<De
     count.set(count.get() + 1);
     if count.get() > most {
         quarantine::give_up(ended);
-        return Ok(Decision::Suspend(ended));
+        return Ok(Decision::Abandon(ended));
     }
     if shielded {
         return Err(refuse(signal, me, Reason::Ending));
@@ -337,7 +339,7 @@ fn refuse_while_ending<'a>(me: &'a Record, signal: Signal) -> Result<Decision<'a
     ended.refused.set(ended.refused.get() + 1);
     if ended.refused.get() > MAX_REFUSED {
         quarantine::give_up(ended);
-        return Ok(Decision::Suspend(ended));
+        return Ok(Decision::Abandon(ended));
     }
     Err(refuse(signal, me, Reason::Unwinding))
 }
@@ -461,6 +463,8 @@ pub fn propagate(value: impl IntoValue, fiber: &Fiber) -> Result<Value, Refused>
             let _ = fiber.stopped(me);
             Ok(fiber.take_value())
         }
+        // `fiber` is not lost with it: it stays as it was, for whoever else has it.
+        Decision::Abandon(ended) => suspend(thread::slot(), me, ended, signal, value),
         Decision::Root(root) => {
             let value = reach_root(me, root, signal, value)?;
             let _ = fiber.resume(value)?;

@@ -34,12 +34,13 @@ impl Fiber {
         let value = value.into_value();
         let slot = thread::slot();
         let me = slot.get();
-        let leaf = if self.is_at_rest(me) {
+        let (slot, leaf) = if self.is_at_rest(me) {
             self.record().adopt_at_rest(me);
             self.record().put(value);
-            self.record()
+            (slot, self.record())
         } else {
-            self.prepare(me, Operation::Resume, value)?
+            let leaf = self.prepare(me, Operation::Resume, value)?;
+            (thread::slot(), leaf) // `prepare` may have switched
         };
         self.enter(slot, me, leaf);
         Ok(self.stopped(me))
