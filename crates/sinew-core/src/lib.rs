@@ -5,7 +5,7 @@
 //!
 //! - [`Signal`]: the fourteen reasons for which control leaves a fiber;
 //! - [`Status`]: what a fiber is doing, which is the number of its last signal;
-//! - [`Mask`]: the signals of a fiber that its resumer catches, and [`Flags`], the seed's letters for it.
+//! - [`Mask`]: the signals of a fiber that its resumer catches, and [`Flags`], the letters that spell it.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -109,7 +109,7 @@ pub enum Bindings {
     Layered,
 }
 
-/// A mask and a choice of bindings, as the seed's letters spell them: `"yi"`, `"te"`, `"a"`…
+/// A mask and a choice of bindings, as letters spell them: `"yi"`, `"te"`, `"a"`…
 ///
 /// | letter | catches |
 /// |---|---|
@@ -138,11 +138,18 @@ pub struct Flags {
 }
 
 /// A letter that names neither a signal nor a kind of bindings.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid flag {letter:?} in a fiber mask: expected a, e, d, y, t, u, r, w, 0 to 9, i or p")]
 pub struct MaskError {
     /// The letter that was not understood.
     pub letter: char,
+}
+
+/// The message, as `Display` has it: it is what `unwrap` and `main` print.
+impl fmt::Debug for MaskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl FromStr for Flags {

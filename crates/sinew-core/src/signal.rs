@@ -43,9 +43,9 @@ pub enum Signal {
     User6 = 10,
     /// 11: `user7`, resumable.
     User7 = 11,
-    /// 12: stopped from outside; `user8` of the seed.
+    /// 12: stopped from outside; also user signal 8.
     Interrupt = 12,
-    /// 13: waiting for an event; `user9` of the seed.
+    /// 13: waiting for an event; also user signal 9.
     Await = 13,
 }
 
@@ -94,7 +94,7 @@ impl Signal {
         )
     }
 
-    /// The seed's name of the signal: `ok`, `error`, `debug`, `yield`, `user0`…, `interrupt`, `await`.
+    /// The name of the signal: `ok`, `error`, `debug`, `yield`, `user0`…, `interrupt`, `await`.
     pub const fn name(self) -> &'static str {
         match self {
             Signal::Ok => "ok",

@@ -116,14 +116,14 @@ impl Status {
         )
     }
 
-    /// True unless the fiber has ended. A running fiber counts as resumable in the seed, although resuming
+    /// True unless the fiber has ended. A running fiber counts as resumable, although resuming
     /// it is refused for as long as it runs.
     #[inline]
     pub const fn can_resume(self) -> bool {
         !self.is_terminal()
     }
 
-    /// The seed's keyword for the status, without its colon: `dead`, `error`, `pending`, `new`, `alive`…
+    /// The name of the status: `dead`, `error`, `pending`, `new`, `alive`…
     pub const fn name(self) -> &'static str {
         match self {
             Status::Dead => "dead",

@@ -51,7 +51,7 @@ impl Builder {
         self
     }
 
-    /// Mask and bindings at once, from the seed's letters: `"yi".parse()?`.
+    /// Mask and bindings at once, from letters: `"yi".parse()?`.
     pub fn flags(self, flags: Flags) -> Builder {
         self.mask(flags.mask).bindings(flags.bindings)
     }

@@ -10,14 +10,14 @@
 //! bits 0-61   interrupts that have not stopped the root yet
 //! ```
 //!
-//! Any thread, and any signal handler, adds an interrupt (one `fetch_add`) or sets a level (one
+//! Any thread, and any signal handler, adds an interrupt (one `fetch_add`); any thread sets a level (one
 //! `fetch_or`). Only the root's own thread takes interrupts, by a compare-and-swap that subtracts one from
 //! a count that it saw above zero; so each count stops the root exactly once and the count never goes
 //! below zero. Writers release and the taker acquires: what the interrupter wrote before is visible to
 //! whoever handles the stop. The check on the hot path is one relaxed load: seeing the word late is
 //! allowed, since there is no order between an interrupt and code that has not synchronised with it.
 //!
-//! A root without a hook that waits blocks its thread ([`Word::block`]). It says so under a lock, then looks at
+//! A root without a hook that waits blocks its thread ([`Controlled::block`]). It says so under a lock, then looks at
 //! the level, then parks; whoever sets a level does so first and then looks, under the lock, for a thread to
 //! unpark. So either the waiter sees the level or the canceller sees the waiter.
 //!
@@ -33,41 +33,71 @@ const KILLED: u64 = 1 << 63;
 const CANCELLED: u64 = 1 << 62;
 const COUNT: u64 = CANCELLED - 1;
 
-/// A root's word, and the thread that is blocked for it.
-pub(crate) struct Word {
-    bits: AtomicU64,
-    blocked: Mutex<Option<Thread>>,
-}
+/// The word of a root or task.
+pub struct Word(AtomicU64);
 
 impl Word {
-    pub(crate) fn new() -> Word {
-        Word { bits: AtomicU64::new(0), blocked: Mutex::new(None) }
+    /// A quiet word.
+    #[allow(clippy::new_without_default, reason = "nobody needs a default one")]
+    pub fn new() -> Word {
+        Word(AtomicU64::new(0))
     }
 
     /// True if nobody wants anything of the root.
     #[inline]
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.bits.load(Ordering::Relaxed) == 0
+    pub fn is_quiet(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
     }
 
-    pub(crate) fn level(&self) -> Option<Level> {
-        match self.bits.load(Ordering::Acquire) & (KILLED | CANCELLED) {
+    /// The level that was asked for.
+    pub fn level(&self) -> Option<Level> {
+        match self.0.load(Ordering::Acquire) & (KILLED | CANCELLED) {
             0 => None,
             CANCELLED => Some(Level::Cancel),
             _ => Some(Level::Kill),
         }
     }
 
-    fn interrupt(&self) {
-        self.bits.fetch_add(1, Ordering::Release);
+    /// Counts one more interrupt.
+    pub fn interrupt(&self) {
+        self.0.fetch_add(1, Ordering::Release);
     }
 
-    fn cancel(&self, level: Level) {
+    /// Raises the level.
+    pub fn cancel(&self, level: Level) {
         let bits = match level {
             Level::Cancel => CANCELLED,
             Level::Kill => CANCELLED | KILLED,
         };
-        self.bits.fetch_or(bits, Ordering::Release);
+        self.0.fetch_or(bits, Ordering::Release);
+    }
+
+    /// Makes the word quiet, for the next task.
+    pub fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// Takes one interrupt, if there is one. Only the root's thread calls this.
+    pub(crate) fn take_interrupt(&self) -> bool {
+        self.0
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| (word & COUNT > 0).then(|| word - 1))
+            .is_ok()
+    }
+}
+
+/// A root's word, and the thread that is blocked for it.
+pub(crate) struct Controlled {
+    pub(crate) word: Word,
+    blocked: Mutex<Option<Thread>>,
+}
+
+impl Controlled {
+    pub(crate) fn new() -> Controlled {
+        Controlled { word: Word::new(), blocked: Mutex::new(None) }
+    }
+
+    fn cancel(&self, level: Level) {
+        self.word.cancel(level);
         if let Some(thread) = &*self.blocked.lock() {
             thread.unpark();
         }
@@ -76,17 +106,10 @@ impl Word {
     /// Blocks the root's thread until it is unparked, or, unless `shielded`, until a level is set.
     pub(crate) fn block(&self, shielded: bool) {
         *self.blocked.lock() = Some(thread::current());
-        if shielded || self.level().is_none() {
+        if shielded || self.word.level().is_none() {
             thread::park();
         }
         *self.blocked.lock() = None;
-    }
-
-    /// Takes one interrupt, if there is one. Only the root's thread calls this.
-    pub(crate) fn take_interrupt(&self) -> bool {
-        self.bits
-            .fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| (word & COUNT > 0).then(|| word - 1))
-            .is_ok()
     }
 }
 
@@ -100,7 +123,7 @@ pub enum Level {
     Kill,
 }
 
-/// A handle with which any thread, and any signal handler, reaches a root and all the fibers under it.
+/// A handle with which any thread reaches a root and all the fibers under it; a signal handler may interrupt.
 ///
 /// [`control`](crate::control) returns the handle of the running root. Whatever is asked is seen at the
 /// next resume, yield, signal, cancel, await or [`checkpoint`](crate::checkpoint) of the root's thread.
@@ -119,34 +142,34 @@ pub enum Level {
 /// ```
 #[derive(Clone)]
 pub struct Control {
-    word: Arc<Word>,
+    root: Arc<Controlled>,
 }
 
 impl Control {
-    pub(crate) fn new(word: Arc<Word>) -> Control {
-        Control { word }
+    pub(crate) fn new(root: Arc<Controlled>) -> Control {
+        Control { root }
     }
 
     /// Stops the root once, at its next check, with [`Signal::Interrupt`](sinew_core::Signal::Interrupt).
     /// Calls are counted: each stops it once. Async-signal-safe.
     pub fn interrupt(&self) {
-        self.word.interrupt();
+        self.root.word.interrupt();
     }
 
     /// Asks the root to end: from now on its blocking calls fail or unwind, as [`Level::Cancel`] says. Unlike
     /// [`interrupt`](Control::interrupt) this takes a lock: not for signal handlers.
     pub fn cancel(&self) {
-        self.word.cancel(Level::Cancel);
+        self.root.cancel(Level::Cancel);
     }
 
-    /// Makes every blocking call of the root unwind from now on.
+    /// Makes every blocking call of the root unwind from now on. Takes a lock: not for signal handlers.
     pub fn kill(&self) {
-        self.word.cancel(Level::Kill);
+        self.root.cancel(Level::Kill);
     }
 
     /// The level that was asked for, if any.
     pub fn level(&self) -> Option<Level> {
-        self.word.level()
+        self.root.word.level()
     }
 }
 
@@ -192,16 +215,16 @@ mod tests {
     #[test]
     fn a_cancel_wakes_whoever_blocks_or_is_seen_by_it() {
         model("control_cancel_wakes_who_blocks", || {
-            let word = Arc::new(Word::new());
+            let root = Arc::new(Controlled::new());
             let waiter = {
-                let word = word.clone();
+                let root = root.clone();
                 thread::spawn(move || {
-                    while word.level().is_none() {
-                        word.block(false);
+                    while root.word.level().is_none() {
+                        root.block(false);
                     }
                 })
             };
-            word.cancel(Level::Cancel);
+            root.cancel(Level::Cancel);
             waiter.join().unwrap();
         });
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use sinew_core::{MaskError, Signal, Status};
 
 use crate::memory::StackError;
+use crate::unwind::Raised;
 use crate::value::DowncastError;
 
 /// An operation that was refused. The fiber is as it was before; a refusal is a Rust error and never
@@ -22,10 +23,8 @@ use crate::value::DowncastError;
 /// assert!(refused.to_string().contains("its status is dead"));
 /// # Ok::<(), sinew_fiber::Error>(())
 /// ```
-#[derive(Debug)]
 pub struct Refused(Box<Details>);
 
-#[derive(Debug)]
 struct Details {
     operation: Operation,
     fiber: String,
@@ -62,27 +61,43 @@ impl Refused {
 
 impl std::error::Error for Refused {}
 
+/// The message, as [`Display`](fmt::Display) has it: it is what `unwrap` and `main` print.
+impl fmt::Debug for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Details { operation, fiber, status, reason } = &*self.0;
-        write!(f, "cannot {operation} fiber {fiber}: its status is {status}")?;
+        write!(f, "cannot {operation} fiber {fiber} (its status is {status}): ")?;
         match reason {
-            Reason::Status => Ok(()),
-            Reason::Linked => {
-                f.write_str(" and it belongs to the fiber that is stopped on it: resume that one")
+            Reason::Status => f.write_str(match status {
+                Status::New => "it has not run yet; resume it first",
+                Status::Alive => "it is running, or waits for a fiber that it resumed",
+                Status::Dead if *operation == Operation::Propagate => {
+                    "it has returned, and a root has no body that could return for it; use its value"
+                }
+                Status::Dead => "it has returned; make a new fiber",
+                _ => "it has ended; make a new fiber",
+            }),
+            Reason::Linked => f.write_str("it stopped together with the fiber that resumed it; resume that one"),
+            Reason::OtherTask => {
+                f.write_str("it was first resumed by another task, or under another root; resume it there")
             }
-            Reason::OtherTask => f.write_str(" and it belongs to another task"),
-            Reason::TooDeep => {
-                write!(f, " and the chain would be deeper than {} fibers", crate::MAX_DEPTH)
+            Reason::TooDeep => write!(f, "the chain would be deeper than {} fibers", crate::MAX_DEPTH),
+            Reason::Shielded => f.write_str("it is inside a shield; try again later"),
+            Reason::Uncaught => f.write_str(
+                "no fiber around it catches the signal; add it to the mask of one (a mask that is given replaces \
+                 the default, which is yield)",
+            ),
+            Reason::Unwinding => f.write_str("the thread is unwinding; a destructor must not suspend"),
+            Reason::FfiScope => {
+                f.write_str("the signal would cross an ffi_scope; raise it after the foreign call has returned")
             }
-            Reason::Shielded => f.write_str(" and it is inside a shield: try again later"),
-            Reason::Uncaught => {
-                f.write_str(" and no fiber in the chain catches the signal: add it to the mask of one")
-            }
-            Reason::Unwinding => f.write_str(" and the thread is unwinding: a destructor must not suspend"),
-            Reason::FfiScope => f.write_str(" and the signal would cross an ffi_scope"),
-            Reason::Ending => f.write_str(" and it is being ended: nobody will resume it again"),
-            Reason::Cancelled => f.write_str(" and its task is cancelled"),
+            Reason::Ending => f.write_str("it is being dropped; nobody will resume it again"),
+            Reason::Cancelled => f.write_str("its task is cancelled"),
         }
     }
 }
@@ -138,7 +153,10 @@ pub enum Reason {
 }
 
 /// Everything that an operation of this crate can fail with, for code that mixes several.
-#[derive(Debug, thiserror::Error)]
+///
+/// It is `Send` and not `Sync`, because the value inside may be neither shared nor copied: box it as
+/// `Box<dyn Error + Send>`, or turn it into text.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// An operation was refused.
@@ -153,4 +171,17 @@ pub enum Error {
     /// A value was of another type.
     #[error(transparent)]
     Downcast(#[from] DowncastError),
+    /// A body ended with an error, a panic or a terminal signal.
+    #[error(transparent)]
+    Raised(#[from] Raised),
+}
+
+/// The message of what is inside: it is what `unwrap` and `main` print.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Raised(raised) => fmt::Debug::fmt(raised, f),
+            other => fmt::Display::fmt(other, f),
+        }
+    }
 }

@@ -100,7 +100,7 @@ impl Fiber {
         self.record().status()
     }
 
-    /// False once the fiber has ended. (A running fiber counts as resumable, as in the seed; resuming it is
+    /// False once the fiber has ended. (A running fiber counts as resumable; resuming it is
     /// refused for as long as it runs.)
     pub fn can_resume(&self) -> bool {
         self.status().can_resume()
@@ -173,7 +173,7 @@ impl Fiber {
     pub fn stack_high_water(&self) -> usize {
         match &self.record().home {
             Home::Stack(stack) => stack.high_water(),
-            Home::Box => unreachable!("a root is no `Fiber`"),
+            Home::Box | Home::OnStack { .. } => unreachable!("a root is no `Fiber`"),
         }
     }
 }

@@ -137,7 +137,7 @@ impl<T> Iterator for Generator<T> {
         }
         match self.fiber.resume(Value::UNIT) {
             Ok(Signal::Yield) => Some(self.item.take().unwrap_or_else(|| {
-                raise(Signal::Error, Value::new("the body of a generator yields through its `Yielder` only"))
+                raise(Signal::Error, Value::new("a generator's body called `yield_` itself: it yields through the `Yielder` that it gets"))
             })),
             Ok(_) => None,
             Err(refused) => raise(Signal::Error, Value::new(refused)),

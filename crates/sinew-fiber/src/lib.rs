@@ -64,6 +64,8 @@ mod memory;
 mod overflow;
 mod quarantine;
 mod raise;
+#[doc(hidden)]
+pub mod raw;
 mod record;
 mod root;
 mod scopes;
@@ -88,7 +90,7 @@ pub use root::{Hook, Root, control, current, root, run_as_root};
 pub use scopes::{ffi_scope, shield};
 pub use sinew_core::{Bindings, Flags, Mask, MaskError, Signal, Status};
 pub use sugar::{Prompt, defer, edefer, prompt, protect, return_to, try_, with, with_bindings};
-pub use trace::{Link, Trace, capture_backtraces};
+pub use trace::{Link, LinkKind, Trace, capture_backtraces};
 pub use unwind::{Panic, Raised};
 pub use value::{DowncastError, IntoValue, Value};
 pub use view::FiberRef;

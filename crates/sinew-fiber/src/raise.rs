@@ -1,8 +1,9 @@
 //! Raising a signal: who catches it, and how the fibers on the way stop.
 //!
 //! A resumable signal looks up the chain, from the fiber that raises it to the root, for the first fiber
-//! with the signal in its mask; that fiber's resumer catches it. Then every fiber from the raiser to that
-//! one gets the signal as its status, and one switch leads from the raiser to the resumer. If there is no
+//! with the signal in its mask; that fiber's resumer catches it. Then the
+//! signal is the status of every fiber from the raiser to that one, and one switch leads from the raiser to the
+//! resumer. If there is no
 //! such fiber, await, interrupt and debug go to the root's hook, and anything else is refused before
 //! anything has changed.
 //!
@@ -358,8 +359,8 @@ fn call_hook(me: &Record, root: &Record, signal: Signal, value: Value) -> Value 
         // SAFETY: `run_as_root` keeps the hook for as long as `root` is a root of something that runs.
         Some(hook) => unsafe { (*hook).stop(signal, value) },
         None if signal == Signal::Await => {
-            // SAFETY: the control word of the running fiber's root is valid.
-            unsafe { (*me.word.get()).block(me.scope().any(Scope::SHIELD)) };
+            let control = root.control.as_ref().expect("a root has a control word");
+            control.block(me.scope().any(Scope::SHIELD));
             Value::UNIT
         }
         None => Value::UNIT,

@@ -43,7 +43,7 @@ use sinew_core::{Mask, Status};
 use sinew_sync::Arc;
 
 use crate::bindings::Table;
-use crate::control::Word;
+use crate::control::{Controlled, Word};
 use crate::memory::Stack;
 use crate::root::Hook;
 use crate::switch::StackPointer;
@@ -101,6 +101,8 @@ pub(crate) enum Home {
     Box,
     /// In the top page of this stack.
     Stack(Stack),
+    /// In a box; the root always runs on a stack of this size with this guard.
+    OnStack { guard: std::ops::Range<usize>, size: usize },
 }
 
 /// A body that has not run, and how to drop it.
@@ -157,7 +159,7 @@ pub(crate) struct Record {
     /// Of a root: it is the one that its thread has of itself, with nobody around it to catch anything.
     pub(crate) of_thread: Cell<bool>,
     /// Of a root: the control word that `word` points to.
-    pub(crate) control: Option<Arc<Word>>,
+    pub(crate) control: Option<Arc<Controlled>>,
 }
 
 impl Record {
@@ -214,11 +216,11 @@ impl Record {
         hook_mask: Mask,
         created: &'static Location<'static>,
     ) -> *const Record {
-        let word = Arc::new(Word::new());
+        let control = Arc::new(Controlled::new());
         let mut record = Record::new(id, name, Mask::NONE, created, Home::Box);
         record.hook_mask = hook_mask;
-        record.word.set(&*word);
-        record.control = Some(word);
+        record.word.set(&control.word);
+        record.control = Some(control);
         let record = Box::into_raw(Box::new(record)).cast_const();
         // SAFETY: just made.
         unsafe { (*record).root.set(record) };
@@ -355,7 +357,7 @@ impl Record {
         // box came from `Box::into_raw` in `new_root`, and a stack is given back only after the record that
         // lies in it has been moved out.
         unsafe {
-            if matches!((*this).home, Home::Box) {
+            if !matches!((*this).home, Home::Stack(_)) {
                 drop(Box::from_raw(this));
             } else {
                 let record = this.read();

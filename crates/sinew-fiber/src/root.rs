@@ -11,8 +11,9 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 
 use sinew_core::{Mask, Signal, Status};
 
-use crate::control::Control;
-use crate::record::{Record, Scope};
+use crate::control::{Control, Word};
+use crate::memory::Stack;
+use crate::record::{Home, Record, Scope};
 use crate::unwind::{Raised, classify};
 use crate::value::Value;
 use crate::view::FiberRef;
@@ -133,6 +134,74 @@ pub fn run_as_root<T>(
             Err(raised)
         }
     }
+}
+
+/// A root for the tasks of a scheduler, which always run on `stack`.
+pub fn task_root(stack: &Stack) -> Root {
+    thread::prepare();
+    let record = Record::new_root(thread::next_id(), Some("task".into()), Mask::NONE, Location::caller());
+    // SAFETY: just made, and nobody else has it.
+    unsafe { (*record.cast_mut()).home = Home::OnStack { guard: stack.guard(), size: stack.size() } };
+    Root { record }
+}
+
+/// Runs `body` like [`run_as_root`], as a task that is controlled through `word`. Its bindings end with it. Leaves the
+/// root as the running fiber: the caller is a loop that runs nothing but tasks.
+///
+/// # Safety
+///
+/// `root`, `word` and `hook` must stay valid and in place until this returns, and `root` be used by nobody else.
+#[inline]
+pub unsafe fn run_task<T>(
+    root: &Root,
+    word: *const Word,
+    hook: *const dyn Hook,
+    body: impl FnOnce() -> T,
+) -> Result<T, Raised> {
+    let record = root.record();
+    record.own_status.set(Status::Alive);
+    record.unwinding.set(false);
+    record.hook.set(Some(hook));
+    record.word.set(word);
+    thread::slot().set(record);
+    let outcome = catch_unwind(AssertUnwindSafe(body)).map_err(|payload| classify(record, payload));
+    if record.bindings.borrow().is_some() {
+        drop_bindings(record);
+    }
+    outcome
+}
+
+/// Drops the bindings of a task that has ended, as part of it: the destructor of a value may block. What it raises has
+/// nobody to go to.
+#[cold]
+fn drop_bindings(record: &Record) {
+    let bindings = record.bindings.take();
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(bindings))) {
+        std::mem::forget(classify(record, payload));
+    }
+}
+
+/// The running fiber, for a scheduler that is about to leave its stack.
+#[derive(Clone, Copy)]
+pub struct Running(*const Record);
+
+impl Running {
+    /// What runs now.
+    #[inline]
+    pub fn now() -> Running {
+        Running(thread::slot().get())
+    }
+
+    /// Makes it the running fiber again, when its stack goes on.
+    #[inline]
+    pub fn restore(self) {
+        thread::slot().set(self.0);
+    }
+}
+
+/// Makes the thread's own root the running fiber again, for a scheduler that has left its stacks.
+pub fn leave_tasks() {
+    thread::reset();
 }
 
 /// The running fiber, or the root if none runs.

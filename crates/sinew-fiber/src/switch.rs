@@ -25,13 +25,14 @@ compile_error!(
     "sinew-fiber has no context switch for this architecture yet: add crates/sinew-fiber/src/switch/<arch>.rs"
 );
 
-pub(crate) use arch::{leave, prepare, switch};
+pub(crate) use arch::leave;
+pub use arch::{prepare, switch};
 
 /// Where a stack that is not running goes on: its stack pointer.
-pub(crate) type StackPointer = *mut u8;
+pub type StackPointer = *mut u8;
 
 /// The first function of a stack. It gets the word that was given to [`prepare`] and must not return.
-pub(crate) type Entry = unsafe extern "C" fn(*mut ()) -> !;
+pub type Entry = unsafe extern "C" fn(*mut ()) -> !;
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -2,7 +2,7 @@
 //!
 //! The cell with the running fiber is read and written through [`slot`], which is never inlined: a
 //! compiler may keep the address of a thread-local in a register for as long as it likes, which is wrong
-//! in a body that was continued by another thread (`sinew-sched` offers that to code that vouches for
+//! in a body that was continued by another thread (which a scheduler may offer to code that vouches for
 //! it). A caller uses the slot only up to its next switch.
 
 use std::cell::Cell;
@@ -74,6 +74,12 @@ fn make_root(running: &Cell<*const Record>) {
     let _ = ROOT.try_with(|own| own.0.set(root));
 }
 
+/// Makes the thread's own root the running fiber.
+pub(crate) fn reset() {
+    let own = ROOT.try_with(|own| own.0.get()).unwrap_or(ptr::null());
+    RUNNING.with(|running| running.set(own));
+}
+
 /// Frees a thread's own root when the thread exits.
 struct OwnRoot(Cell<*const Record>);
 
@@ -111,15 +117,20 @@ fn describe_overflow(address: usize) -> Option<Overflowed> {
     // SAFETY: the running fiber's record is valid while it runs, and it lies at the end of the stack that
     // did not overflow; a root outlives its run, and what runs below it outlives the root's.
     while let Some(record) = unsafe { running.as_ref() } {
-        if let Home::Stack(stack) = &record.home {
-            if !stack.guard().contains(&address) {
-                return None;
+        let (guard, size) = match &record.home {
+            Home::Stack(stack) => (stack.guard(), stack.size()),
+            Home::OnStack { guard, size } => (guard.clone(), *size),
+            Home::Box => {
+                running = record.runs_on.get();
+                continue;
             }
-            let (name, name_length) =
-                record.name.as_deref().map_or((ptr::null(), 0), |name| (name.as_ptr(), name.len()));
-            return Some(Overflowed { name, name_length, id: record.id, size: stack.size() });
+        };
+        if !guard.contains(&address) {
+            return None;
         }
-        running = record.runs_on.get();
+        let (name, name_length) =
+            record.name.as_deref().map_or((ptr::null(), 0), |name| (name.as_ptr(), name.len()));
+        return Some(Overflowed { name, name_length, id: record.id, size });
     }
     None
 }

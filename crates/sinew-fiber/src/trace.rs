@@ -20,9 +20,22 @@ pub fn capture_backtraces(on: bool) {
     BACKTRACES.store(on, Ordering::Relaxed);
 }
 
-/// One fiber of a [`Trace`]: its name, its number and where it was created.
+/// What a [`Link`] is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkKind {
+    /// A fiber.
+    Fiber,
+    /// A root of [`run_as_root`](crate::run_as_root), or a task.
+    Root,
+    /// The root that a thread has of itself; its name is the thread's.
+    Thread,
+}
+
+/// One fiber or root of a [`Trace`]: its name, its number and where it was created.
 #[derive(Clone, Debug)]
 pub struct Link {
+    /// Fiber, root or thread.
+    pub kind: LinkKind,
     /// The name that it was given.
     pub name: Option<Cow<'static, str>>,
     /// Its number, unique in the process.
@@ -33,7 +46,12 @@ pub struct Link {
 
 impl Link {
     pub(crate) fn of(record: &Record) -> Link {
-        Link { name: record.name.clone(), id: record.id, created: record.created }
+        let kind = match record.is_root() {
+            false => LinkKind::Fiber,
+            true if record.of_thread.get() => LinkKind::Thread,
+            true => LinkKind::Root,
+        };
+        Link { kind, name: record.name.clone(), id: record.id, created: record.created }
     }
 }
 
@@ -116,7 +134,13 @@ impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "  raised at {}", self.raised)?;
         for link in &self.links {
-            write!(f, "\n  in fiber {link}, created at {}", link.created)?;
+            match link.kind {
+                LinkKind::Fiber => write!(f, "\n  in fiber {link}, created at {}", link.created)?,
+                LinkKind::Root => write!(f, "\n  under root {link}, created at {}", link.created)?,
+                LinkKind::Thread => {
+                    write!(f, "\n  on thread {}", link.name.as_deref().unwrap_or("without a name"))?;
+                }
+            }
         }
         if let Some(backtrace) = &self.backtrace {
             write!(f, "\n{backtrace}")?;

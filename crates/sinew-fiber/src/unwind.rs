@@ -23,7 +23,6 @@ use crate::value::Value;
 ///
 /// This is what [`protect`](crate::protect) returns, what an iteration yields for an error that nobody
 /// caught, and the payload with which a stack is unwound.
-#[derive(Debug)]
 pub struct Raised {
     /// The signal.
     pub signal: Signal,
@@ -49,6 +48,13 @@ impl fmt::Display for Raised {
             Some(trace) if f.alternate() => write!(f, "\n{trace}"),
             _ => Ok(()),
         }
+    }
+}
+
+/// The message with its trace: it is what `unwrap` and `main` print.
+impl fmt::Debug for Raised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:#}")
     }
 }
 
@@ -175,15 +181,20 @@ pub(crate) fn classify(record: &Record, payload: Box<dyn Any + Send>) -> Raised 
 ///
 /// Inlined into whoever raises: each frame of ours would be one more to unwind.
 #[inline(always)]
+#[track_caller]
 pub(crate) fn unwind(record: &Record, raised: Raised) -> ! {
     panic::resume_unwind(payload(record, raised))
 }
 
 #[cold]
 #[inline(never)]
+#[track_caller]
 fn payload(record: &Record, raised: Raised) -> Box<dyn Any + Send> {
     if record.of_thread.get() && record.ffi_scopes.get() == 0 {
-        panic!("uncaught signal {raised:#}");
+        panic!(
+            "uncaught {raised:#}\n  nobody caught it: add {} to the mask of the fiber, or call it inside `protect`",
+            if raised.signal == Signal::Error { "Mask::ERROR" } else { "Mask::TERMINATION" }
+        );
     }
     record.unwinding.set(true);
     Box::new(raised)

@@ -10,6 +10,7 @@
 
 use std::any::{TypeId, type_name};
 use std::fmt;
+use std::marker::PhantomData;
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 
 type Word = MaybeUninit<*mut ()>;
@@ -19,6 +20,8 @@ struct Table {
     name: fn() -> &'static str,
     /// Drops what the word holds; none if there is nothing to do.
     drop: Option<unsafe fn(&mut Word)>,
+    /// Shows what is inside; none if all that is known of it is its type.
+    show: Option<fn(&Value, &mut fmt::Formatter<'_>) -> fmt::Result>,
 }
 
 const fn fits<T>() -> bool {
@@ -40,6 +43,22 @@ impl<T: Send + 'static> HasTable for T {
         } else {
             None
         },
+        show: None,
+    };
+}
+
+/// The table of an error, which knows how to show itself.
+struct ErrorTable<E>(PhantomData<E>);
+
+impl<E: std::error::Error + Send + 'static> ErrorTable<E> {
+    const TABLE: &'static Table = &Table {
+        id: <E as HasTable>::TABLE.id,
+        name: <E as HasTable>::TABLE.name,
+        drop: <E as HasTable>::TABLE.drop,
+        show: Some(|value, f| match value.downcast_ref::<E>() {
+            Some(error) => fmt::Display::fmt(error, f),
+            None => Ok(()),
+        }),
     };
 }
 
@@ -97,6 +116,20 @@ impl Value {
             data.write(Box::into_raw(Box::new(value)).cast());
         }
         Value { table: T::TABLE, data }
+    }
+
+    /// Wraps an error, so that messages and traces show what it says.
+    ///
+    /// ```
+    /// use sinew_fiber::{Value, error, protect};
+    ///
+    /// let raised = protect(|| -> u32 { error(Value::error("x".parse::<u32>().unwrap_err())) }).unwrap_err();
+    /// assert_eq!(raised.to_string(), "error: invalid digit found in string");
+    /// ```
+    pub fn error<E: std::error::Error + Send + 'static>(error: E) -> Value {
+        let mut value = Value::new(error);
+        value.table = ErrorTable::<E>::TABLE; // of the same type, so the word is as it has to be
+        value
     }
 
     /// True if a `T` is inside.
@@ -167,6 +200,10 @@ impl Default for Value {
 
 /// What may be passed to a fiber or returned by its body as it is: scalars, texts, [`Value`]s, and the
 /// result of a body that never returns. Wrap any other `Send` type with [`Value::new`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a value as it is",
+    note = "wrap it: `Value::new(value)` takes anything that is `Send + 'static`"
+)]
 pub trait IntoValue {
     /// Wraps `self`.
     fn into_value(self) -> Value;
@@ -207,13 +244,17 @@ macro_rules! plain_values {
             }
         })*
 
-        /// Shows scalars, texts and errors as they are, anything else by the name of its type.
+        /// Shows scalars, texts and what was wrapped by [`Value::error`] as they are, anything else by the name
+        /// of its type.
         impl fmt::Debug for Value {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 $(if let Some(value) = self.downcast_ref::<$T>() {
                     return fmt::Debug::fmt(value, f);
                 })*
-                write!(f, "<{}>", self.type_name())
+                match self.table.show {
+                    Some(show) => show(self, f),
+                    None => write!(f, "<{}>", self.type_name()),
+                }
             }
         }
     };
@@ -246,13 +287,20 @@ plain_values!(
 );
 
 /// A value of another type than the one asked for. It still holds the value.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("expected a value of type {expected}, got {}", value.type_name())]
 pub struct DowncastError {
     /// The value, untouched.
     pub value: Value,
     /// The name of the type that was asked for.
     pub expected: &'static str,
+}
+
+/// The message, as `Display` has it: it is what `unwrap` and `main` print.
+impl fmt::Debug for DowncastError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 #[cfg(test)]

@@ -26,21 +26,29 @@ fn assert_says(refused: &Refused, operation: Operation, fiber: &str, status: Sta
     let (name, number) = refused.fiber().split_once('#').unwrap();
     assert_eq!(name, fiber);
     number.parse::<u64>().unwrap();
-    let what = format!("cannot {operation} fiber {fiber}#{number}: its status is {status}");
+    let what = format!("cannot {operation} fiber {fiber}#{number} (its status is {status}): ");
     let why = match reason {
-        Reason::Status => "",
-        Reason::Linked => " and it belongs to the fiber that is stopped on it: resume that one",
-        Reason::OtherTask => " and it belongs to another task",
-        Reason::TooDeep => " and the chain would be deeper than 1024 fibers",
-        Reason::Shielded => " and it is inside a shield: try again later",
-        Reason::Uncaught => " and no fiber in the chain catches the signal: add it to the mask of one",
-        Reason::Unwinding => " and the thread is unwinding: a destructor must not suspend",
-        Reason::FfiScope => " and the signal would cross an ffi_scope",
-        Reason::Ending => " and it is being ended: nobody will resume it again",
-        Reason::Cancelled => " and its task is cancelled",
+        Reason::Status if status == Status::New => "it has not run yet; resume it first",
+        Reason::Status if status == Status::Dead => "it has returned; make a new fiber",
+        Reason::Status => "it has ended; make a new fiber",
+        Reason::Linked => "it stopped together with the fiber that resumed it; resume that one",
+        Reason::OtherTask => "it was first resumed by another task, or under another root; resume it there",
+        Reason::TooDeep => "the chain would be deeper than 1024 fibers",
+        Reason::Shielded => "it is inside a shield; try again later",
+        Reason::Uncaught => {
+            "no fiber around it catches the signal; add it to the mask of one (a mask that is given replaces the \
+             default, which is yield)"
+        }
+        Reason::Unwinding => "the thread is unwinding; a destructor must not suspend",
+        Reason::FfiScope => {
+            "the signal would cross an ffi_scope; raise it after the foreign call has returned"
+        }
+        Reason::Ending => "it is being dropped; nobody will resume it again",
+        Reason::Cancelled => "its task is cancelled",
         other => panic!("{other:?} has no text here"),
     };
     assert_eq!(text, format!("{what}{why}"));
+    assert_eq!(text, format!("{refused:?}"), "`unwrap` prints the message");
 }
 
 fn running(name: &'static str, mask: Mask, body: impl FnOnce() + 'static) {
@@ -199,7 +207,7 @@ fn a_refusal_leaves_status_and_value_of_the_fiber_as_they_were() {
     assert_eq!(taken::<&str>(&fiber), "argument");
 }
 
-/// In the seed's implementation a refusal is filtered by the mask of the refused fiber, and can become a value.
+/// Were a refusal a signal, the mask of the refused fiber would filter it, and it could become a value.
 #[test]
 fn a_refusal_is_no_signal_neither_of_the_refused_fiber_nor_of_the_caller() {
     let fiber = fiber_in(Status::Error);

@@ -27,12 +27,13 @@ fn an_uncaught_error_is_a_panic_of_the_thread_that_shows_value_and_trace() {
         let _ = fiber.unwrap().resume(());
     });
     let lines: Vec<_> = text.lines().collect();
-    assert_eq!(lines[0], "uncaught signal error: \"no luck\"");
+    assert_eq!(lines[0], "uncaught error: \"no luck\"");
     assert!(lines[1].starts_with(&format!("  raised at {}:{}:", file!(), line + 3)), "{text}");
     assert!(lines[2].starts_with("  in fiber failing#"), "{text}");
     assert!(lines[2].contains(&format!("created at {}:{}:", file!(), line + 2)), "{text}");
-    assert!(lines[3].starts_with("  in fiber worker#"), "the root has the thread's name: {text}");
-    assert_eq!(lines.len(), 4);
+    assert_eq!(lines[3], "  on thread worker");
+    assert!(lines[4].starts_with("  nobody caught it: add Mask::ERROR"), "it says what to do: {text}");
+    assert_eq!(lines.len(), 5);
 }
 
 #[test]
@@ -43,7 +44,7 @@ fn every_uncaught_signal_that_ends_is_a_panic_that_names_it() {
             let fiber = Fiber::new(move |_| signal(stop, 7u32).unwrap()).unwrap();
             let _ = fiber.resume(());
         });
-        assert!(text.starts_with(&format!("uncaught signal {stop}: 7\n  raised at {}", file!())), "{text}");
+        assert!(text.starts_with(&format!("uncaught {stop}: 7\n  raised at {}", file!())), "{text}");
     }
 }
 
@@ -51,7 +52,7 @@ fn every_uncaught_signal_that_ends_is_a_panic_that_names_it() {
 fn a_signal_raised_outside_all_fibers_is_such_a_panic_too() {
     let text = panic_of_thread(|| error("at the root"));
     let line = line!() - 1;
-    assert!(text.starts_with("uncaught signal error: \"at the root\"\n"), "{text}");
+    assert!(text.starts_with("uncaught error: \"at the root\"\n"), "{text}");
     assert!(text.contains(&format!("raised at {}:{line}:", file!())), "{text}");
 }
 
@@ -62,7 +63,7 @@ fn an_uncaught_panic_of_a_fiber_shows_the_first_place() {
         let _ = fiber.resume(());
     });
     let line = line!() - 3;
-    assert!(text.starts_with(&format!("uncaught signal error: panicked at {}:{line}:", file!())), "{text}");
+    assert!(text.starts_with(&format!("uncaught error: panicked at {}:{line}:", file!())), "{text}");
     assert!(text.contains(": in the fiber\n  raised at "), "{text}");
 }
 
@@ -71,7 +72,7 @@ fn an_uncaught_cancel_and_an_uncaught_propagate_show_their_trace() {
     let text = panic_of_thread(|| {
         let _ = Fiber::builder().name("unrun").build(|_| ()).unwrap().cancel("stop");
     });
-    assert!(text.starts_with("uncaught signal error: \"stop\"\n  raised at "), "{text}");
+    assert!(text.starts_with("uncaught error: \"stop\"\n  raised at "), "{text}");
     assert!(text.contains("in fiber unrun#"), "{text}");
 
     let text = panic_of_thread(|| {
@@ -79,7 +80,7 @@ fn an_uncaught_cancel_and_an_uncaught_propagate_show_their_trace() {
         assert_eq!(fiber.resume(()).unwrap(), Signal::Error);
         drop(propagate("again", &fiber));
     });
-    assert!(text.starts_with("uncaught signal error: \"again\"\n  raised at "), "{text}");
+    assert!(text.starts_with("uncaught error: \"again\"\n  raised at "), "{text}");
     assert!(text.contains("in fiber first#"), "{text}");
 }
 
@@ -91,7 +92,7 @@ fn the_process_prints_an_uncaught_error_once_with_its_trace() {
     });
     assert!(!output.status.success());
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(stderr.matches("uncaught signal error: \"no luck\"").count(), 1, "{stderr}");
+    assert_eq!(stderr.matches("uncaught error: \"no luck\"").count(), 1, "{stderr}");
     assert!(stderr.contains(concat!("  raised at ", file!(), ":")), "{stderr}");
     assert!(stderr.contains("  in fiber failing#"), "{stderr}");
 }
@@ -105,5 +106,5 @@ fn a_thread_that_catches_such_a_panic_goes_on_using_fibers() {
         assert!(protect(|| error("second")).is_err());
         error("third")
     });
-    assert!(text.starts_with("uncaught signal error: \"third\""), "{text}");
+    assert!(text.starts_with("uncaught error: \"third\""), "{text}");
 }

@@ -30,6 +30,7 @@ impl Fiber {
     /// Refused if the fiber has ended, is running, is stopped below another fiber, belongs to another task,
     /// or if the chain would be too deep.
     #[inline(always)]
+    #[track_caller]
     pub fn resume(&self, value: impl IntoValue) -> Result<Signal, Refused> {
         let value = value.into_value();
         let slot = thread::slot();
@@ -225,6 +226,7 @@ impl Fiber {
     /// What the resumer does about the signal with which the fiber has stopped: a terminal one that the
     /// mask does not catch is the resumer's as well.
     #[inline(always)]
+    #[track_caller]
     pub(crate) fn stopped(&self, me: &Record) -> Signal {
         let signal = self.signal();
         if self.escapes(signal) {

@@ -3,7 +3,7 @@
 /// Why [`Stack::take`](crate::Stack::take) or [`Memory::take`](crate::Memory::take) gave nothing.
 ///
 /// None of these leaves anything half done: the process goes on, and the same call may succeed later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StackError {
     /// The size is outside what this kind of memory comes in.
@@ -41,4 +41,11 @@ pub enum StackError {
         /// `vm.max_map_count`, of which guards may hold four fifths.
         limit: usize,
     },
+}
+
+/// The message, as `Display` has it: it is what `unwrap` and `main` print.
+impl std::fmt::Debug for StackError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }

@@ -105,7 +105,7 @@ impl Stack {
     /// [`StackError::MapLimit`] when the system grants no more.
     #[inline]
     pub fn take(size: StackSize) -> Result<Stack, StackError> {
-        let Some(index) = size.index() else { return take_custom(size.bytes()) };
+        let Some(index) = size.index() else { return take_custom(size) };
         let store = registry::standard(index);
         let slot = match cache::pop(index) {
             Some(slot) => slot,
@@ -165,12 +165,14 @@ impl Stack {
 }
 
 #[cold]
-fn take_custom(bytes: usize) -> Result<Stack, StackError> {
+fn take_custom(size: StackSize) -> Result<Stack, StackError> {
     let (least, most) = (StackSize::LEAST, StackSize::MOST);
-    if !(least..=most).contains(&bytes) {
+    if let StackSize::Custom(bytes) = size
+        && !(least..=most).contains(&bytes)
+    {
         return Err(StackError::InvalidSize { bytes, least, most });
     }
-    let store = registry::of_shape(Shape::stack(bytes));
+    let store = registry::of_shape(Shape::stack(size.bytes()));
     Ok(Stack { slot: ManuallyDrop::new(store.take()?), store })
 }
 

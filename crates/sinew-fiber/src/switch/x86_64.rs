@@ -29,7 +29,7 @@ use super::{Entry, StackPointer};
 ///
 /// `top` must be 16-byte aligned, with at least 64 bytes below it that are writable and belong to the new
 /// stack alone.
-pub(crate) unsafe fn prepare(top: *mut u8, entry: Entry, argument: *mut ()) -> StackPointer {
+pub unsafe fn prepare(top: *mut u8, entry: Entry, argument: *mut ()) -> StackPointer {
     // SAFETY: the three words lie within the 64 bytes below `top` that the caller vouches for, and are
     // aligned because `top` is. After its two pops `first_frame` calls with the stack pointer at
     // `top - 16`, which is aligned as the calling convention demands.
@@ -66,7 +66,7 @@ unsafe extern "C" fn first_frame() -> ! {
 /// nobody else; `save` must be valid for a write and stay so until the other side has read it. The
 /// memory of both stacks must outlive their suspension.
 #[inline(always)]
-pub(crate) unsafe fn switch(save: *mut StackPointer, to: StackPointer) {
+pub unsafe fn switch(save: *mut StackPointer, to: StackPointer) {
     // SAFETY: the assembly pushes only below the running stack pointer (the compiler keeps no red zone
     // around assembly that may use the stack) and is popped in the same order after label 2, with the
     // stack pointer as it was. Every register but rbx, rbp and rsp is declared as clobbered; rbx and rbp

@@ -1,4 +1,4 @@
-//! The reference: an interpreter of the same programs, written from the rules of the seed and of
+//! The reference: an interpreter of the same programs, written from the rules of
 //! `docs/fibers.md`. Fibers are plain data with explicit frames; there is one loop and no stack to switch.
 //!
 //! It keeps what the rules speak of, in the simplest form: each fiber has a status and a link to its child,
