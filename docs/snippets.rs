@@ -9,3 +9,7 @@
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
+
+#[cfg(doctest)]
+#[doc = include_str!("scheduler.md")]
+mod scheduler {}

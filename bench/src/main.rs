@@ -12,6 +12,7 @@
 
 mod fiber;
 mod measure;
+mod task;
 
 use std::process::ExitCode;
 
@@ -74,7 +75,7 @@ fn main() -> ExitCode {
 }
 
 fn benches() -> impl Iterator<Item = &'static Bench> {
-    fiber::BENCHES.iter()
+    fiber::BENCHES.iter().chain(&task::BENCHES)
 }
 
 fn help() -> String {

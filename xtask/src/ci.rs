@@ -60,7 +60,11 @@ const STEPS: [Step; 12] = [
     Step { name: "docs", about: "the documentation builds without a warning", run: steps::docs },
     Step { name: "tests", about: "unit and integration tests, debug", run: steps::tests },
     Step { name: "doctests", about: "the examples in the API documentation", run: steps::doctests },
-    Step { name: "release-tests", about: "sinew-fiber's tests with optimisation", run: steps::release_tests },
+    Step {
+        name: "release-tests",
+        about: "the tests of sinew-fiber and sinew-sched with optimisation",
+        run: steps::release_tests,
+    },
     Step { name: "snippets", about: "the Rust code in README.md and docs/", run: snippets::check },
     Step { name: "models", about: "the concurrent protocols under loom and shuttle", run: steps::models },
     Step { name: "examples", about: "every example ends well and prints something", run: steps::examples },

@@ -65,7 +65,8 @@ struct Program {
 fn build() -> Result<Vec<Program>, String> {
     let mut programs = Vec::new();
     for name in workspace::existing(&STRESSED) {
-        let mut command = cargo(["test", "--release", "--no-run", "--lib", "--tests", "--package", name]);
+        let mut command =
+            cargo(["test", "--profile=release-test", "--no-run", "--lib", "--tests", "--package", name]);
         command.arg("--message-format=json-render-diagnostics");
         let finished = process::run(&mut command, Show::Stderr)?;
         if !finished.end.is_success() {

@@ -41,6 +41,23 @@ pub const fn capacity(production: usize, model: usize) -> usize {
     if MODEL { model } else { production }
 }
 
+/// How many threads the machine can run at once; 1 if it does not say, and in a model.
+pub fn available_parallelism() -> usize {
+    if MODEL { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) }
+}
+
+/// Blocks the thread until it is unparked or `timeout` has passed. A model has no time: there it lasts until the
+/// unpark.
+pub fn park_timeout(timeout: std::time::Duration) {
+    #[cfg(loom)]
+    {
+        let _ = timeout;
+        thread::park();
+    }
+    #[cfg(not(loom))]
+    thread::park_timeout(timeout);
+}
+
 /// Runs a model: every interleaving under loom, `SHUTTLE_SCHEDULES` random ones under shuttle, once with
 /// std's threads otherwise. Prints how many executions it took, so that a model that ran nothing shows.
 pub fn model(name: &str, body: impl Fn() + Send + Sync + 'static) {

@@ -68,7 +68,15 @@ pub(super) fn doctests() -> Result<Ran, Broken> {
 
 /// Stack switching and unwinding differ with optimisation, so the debug run does not stand for this one.
 pub(super) fn release_tests() -> Result<Ran, Broken> {
-    test(&mut cargo(["test", "--release", "--package", "sinew-fiber", "--lib", "--tests", "--no-fail-fast"]))
+    test(&mut cargo([
+        "test",
+        "--profile=release-test",
+        "--package=sinew-fiber",
+        "--package=sinew-sched",
+        "--lib",
+        "--tests",
+        "--no-fail-fast",
+    ]))
 }
 
 /// Runs a `cargo test` and counts.

@@ -1,0 +1,115 @@
+//! Tasks: what spawning, joining, yielding and sleeping cost, through the public API as a user's crate calls it.
+
+use std::time::{Duration, Instant};
+
+use sinew_sched::{JoinHandle, Runtime, sleep, spawn, yield_now};
+
+use crate::{Bench, Number};
+
+pub(crate) const BENCHES: [Bench; 4] = [
+    Bench {
+        name: "spawn_join",
+        about: "spawn so many tasks, then join them all",
+        metric: "ns_per_task",
+        numbers: &[Number { name: "tasks", default: 100_000, small: 1_000 }],
+        run: |bench, numbers| {
+            let tasks = numbers[0];
+            let took = run(move || {
+                let start = Instant::now();
+                let handles: Vec<JoinHandle<u64>> = (0..tasks).map(|n| spawn(move || n)).collect();
+                let sum: u64 = handles.into_iter().map(|task| task.join().expect("it returns")).sum();
+                assert_eq!(sum, tasks * (tasks - 1) / 2);
+                start.elapsed()
+            });
+            per(bench.name, bench.metric, took, tasks);
+        },
+    },
+    Bench {
+        name: "yield",
+        about: "so many tasks yield in turns, so often in all",
+        metric: "ns_per_yield",
+        numbers: &[
+            Number { name: "tasks", default: 2, small: 2 },
+            Number { name: "yields", default: 1_000_000, small: 1_000 },
+        ],
+        run: |bench, numbers| {
+            let (tasks, yields) = (numbers[0], numbers[1]);
+            let took = run(move || {
+                let start = Instant::now();
+                let handles: Vec<_> = (0..tasks)
+                    .map(|_| spawn(move || (0..yields / tasks).for_each(|_| yield_now())))
+                    .collect();
+                handles.into_iter().for_each(|task| task.join().expect("it returns"));
+                start.elapsed()
+            });
+            per(&format!("{}_{tasks}", bench.name), bench.metric, took, yields);
+        },
+    },
+    Bench {
+        name: "skynet",
+        about: "a tree of tasks, ten to a node, with so many leaves that send their number up",
+        metric: "ns_per_actor",
+        numbers: &[Number { name: "leaves", default: 1_000_000, small: 1_000 }],
+        run: |bench, numbers| {
+            let leaves = numbers[0];
+            let took = run(move || {
+                let start = Instant::now();
+                let sum = skynet(0, leaves);
+                let took = start.elapsed();
+                assert_eq!(sum, leaves * (leaves - 1) / 2, "leaves must be a power of ten");
+                took
+            });
+            let nodes: u64 = std::iter::successors(Some(leaves), |n| (*n > 1).then_some(n / 10)).sum();
+            per(bench.name, bench.metric, took, nodes);
+        },
+    },
+    Bench {
+        name: "sleepers",
+        about: "so many tasks sleep for so long at once",
+        metric: "wall_ms",
+        numbers: &[
+            Number { name: "tasks", default: 100_000, small: 1_000 },
+            Number { name: "milliseconds", default: 100, small: 10 },
+        ],
+        run: |bench, numbers| {
+            let (tasks, milliseconds) = (numbers[0], numbers[1]);
+            let cpu = cpu_time();
+            let took = run(move || {
+                let start = Instant::now();
+                let handles: Vec<_> =
+                    (0..tasks).map(|_| spawn(move || sleep(Duration::from_millis(milliseconds)))).collect();
+                handles.into_iter().for_each(|task| task.join().expect("it returns"));
+                start.elapsed()
+            });
+            println!("RESULT sinew {} {} {:.2}", bench.name, bench.metric, took.as_secs_f64() * 1e3);
+            println!("RESULT sinew {} cpu_ms {:.2}", bench.name, (cpu_time() - cpu).as_secs_f64() * 1e3);
+        },
+    },
+];
+
+/// Runs `body` as a task of a runtime with default options.
+fn run(body: impl FnOnce() -> Duration + Send + 'static) -> Duration {
+    Runtime::new().run(body).expect("a benchmark's body returns")
+}
+
+fn per(bench: &str, metric: &str, took: Duration, count: u64) {
+    println!("RESULT sinew {bench} {metric} {:.2}", took.as_secs_f64() * 1e9 / count as f64);
+}
+
+fn skynet(first: u64, leaves: u64) -> u64 {
+    if leaves == 1 {
+        return first;
+    }
+    let each = leaves / 10;
+    let children: Vec<_> = (0..10).map(|i| spawn(move || skynet(first + i * each, each))).collect();
+    children.into_iter().map(|child| child.join().expect("it returns")).sum()
+}
+
+/// The processor time that this process has used, its threads that have ended included; in steps of 10 ms.
+fn cpu_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux describes a process in /proc");
+    // Behind the name, which is in brackets: the 12th and 13th fields are user and system time in ticks.
+    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+    let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 10)
+}

@@ -1,0 +1,163 @@
+//! The handle of a task, and how the two settle who frees its slot (see [`crate::task`]).
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ptr;
+
+use sinew_fiber::{Level, Raised};
+use sinew_sync::atomic::Ordering;
+
+use crate::shared::Shared;
+use crate::task::{DETACHED, DONE, Task};
+use crate::wait::Node;
+use crate::worker;
+
+/// The handle of a task: joins, cancels or kills it. Dropping it lets the task go on alone.
+#[must_use = "a handle that is dropped lets the task go on alone"]
+pub struct JoinHandle<T> {
+    task: &'static Task,
+    shared: &'static Shared,
+    _result: PhantomData<T>,
+}
+
+// SAFETY: the handle is the right to take one result of type `T`.
+unsafe impl<T: Send> Send for JoinHandle<T> {}
+// SAFETY: a shared handle cancels, kills and asks, by atomics.
+unsafe impl<T> Sync for JoinHandle<T> {}
+
+impl<T> JoinHandle<T> {
+    /// # Safety
+    ///
+    /// `task` was prepared with a body that returns a `T`, and this is its only handle.
+    pub(crate) unsafe fn new(task: &'static Task, shared: &'static Shared) -> JoinHandle<T> {
+        JoinHandle { task, shared, _result: PhantomData }
+    }
+
+    /// Waits until the task has ended, and returns its result, or the signal or panic that it ended with.
+    ///
+    /// If the waiting task is itself cancelled or killed meanwhile, the error is that of the wait, and the joined
+    /// task goes on alone.
+    ///
+    /// # Errors
+    ///
+    /// What the task ended with instead of returning.
+    pub fn join(self) -> Result<T, Raised> {
+        let this = ManuallyDrop::new(self);
+        let task = this.task;
+        if task.join.load(Ordering::Acquire) != DONE {
+            let node = Node::new();
+            let address = ptr::from_ref(&node).cast_mut();
+            let waits =
+                task.join.compare_exchange(ptr::null_mut(), address, Ordering::AcqRel, Ordering::Acquire);
+            if waits.is_ok() {
+                let waiting = Waiting { task, shared: this.shared, node: &node };
+                if let Err(refused) = node.wait() {
+                    if waiting.give_up() {
+                        return Err(Raised {
+                            signal: sinew_core::Signal::Error,
+                            value: sinew_fiber::Value::new(refused),
+                            trace: None,
+                        });
+                    }
+                } else {
+                    std::mem::forget(waiting);
+                }
+            }
+        }
+        // SAFETY: the task has ended, and we hold its only handle.
+        let result = unsafe { task.take::<Result<T, Raised>>() };
+        worker::free(task, this.shared);
+        result
+    }
+
+    /// True once the task has ended.
+    pub fn is_finished(&self) -> bool {
+        self.task.join.load(Ordering::Acquire) == DONE
+    }
+
+    /// Asks the task to end: from now on its blocking calls fail, or unwind if they cannot.
+    pub fn cancel(&self) {
+        self.end(Level::Cancel);
+    }
+
+    /// Makes every blocking call of the task unwind from now on.
+    pub fn kill(&self) {
+        self.end(Level::Kill);
+    }
+
+    fn end(&self, level: Level) {
+        self.task.word.cancel(level);
+        worker::unpark(self.task.reference());
+    }
+}
+
+/// A node that is in a task's join word, taken back when the wait is given up or unwinds.
+struct Waiting<'a> {
+    task: &'static Task,
+    shared: &'static Shared,
+    node: &'a Node,
+}
+
+impl Waiting<'_> {
+    /// Detaches the task. False if it has just ended: then it has told the node, or is about to.
+    fn give_up(self) -> bool {
+        let detached = self.detach();
+        std::mem::forget(self);
+        detached
+    }
+
+    fn detach(&self) -> bool {
+        let address = ptr::from_ref(self.node).cast_mut();
+        let exchanged =
+            self.task.join.compare_exchange(address, DETACHED, Ordering::AcqRel, Ordering::Acquire);
+        if exchanged.is_err() {
+            self.node.wait_out();
+        }
+        exchanged.is_ok()
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.detach() {
+            // SAFETY: the task has ended, and its only handle is ours, which unwinds.
+            unsafe { drop_and_free(self.task, self.shared) };
+        }
+    }
+}
+
+/// Drops the result of a task and frees its slot, also if the destructor panics.
+///
+/// # Safety
+///
+/// The task has ended, and the caller has its only handle, which it does not use again.
+unsafe fn drop_and_free(task: &'static Task, shared: &'static Shared) {
+    struct Free(&'static Task, &'static Shared);
+    impl Drop for Free {
+        fn drop(&mut self) {
+            worker::free(self.0, self.1);
+        }
+    }
+    let _free = Free(task, shared);
+    // SAFETY: the caller's promise.
+    unsafe { (task.table().drop_result)(task) };
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        let task = self.task;
+        let detached =
+            task.join.compare_exchange(ptr::null_mut(), DETACHED, Ordering::AcqRel, Ordering::Acquire);
+        if detached.is_err() {
+            // SAFETY: the task has ended, and the result is ours to drop.
+            unsafe { drop_and_free(task, self.shared) };
+        }
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("finished", &self.is_finished()).finish()
+    }
+}

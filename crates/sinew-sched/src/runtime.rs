@@ -1,0 +1,187 @@
+//! A runtime: how it starts, what it admits, and how it ends.
+
+use std::fmt;
+use std::time::Duration;
+
+use crossbeam_deque::Worker as Deque;
+use sinew_fiber::{Level, Raised, Stack, StackSize};
+use sinew_sync::atomic::Ordering;
+use sinew_sync::thread::{self, JoinHandle as ThreadHandle};
+
+use crate::join::JoinHandle;
+use crate::shared::Shared;
+use crate::task::Task;
+use crate::time;
+use crate::worker::{self, Worker};
+
+/// The options of a runtime.
+///
+/// ```
+/// use sinew_sched::Runtime;
+///
+/// let runtime = Runtime::builder().workers(2).build().unwrap();
+/// assert_eq!(runtime.run(|| 42).unwrap(), 42);
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct Builder {
+    workers: Option<usize>,
+    stack: StackSize,
+    grace: Duration,
+}
+
+impl Builder {
+    /// How many threads run tasks; as many as there are processors if not said. At least one.
+    pub fn workers(mut self, workers: usize) -> Builder {
+        self.workers = Some(workers.max(1));
+        self
+    }
+
+    /// How large the stacks are that tasks run on; 256 KiB if not said.
+    pub fn stack(mut self, stack: StackSize) -> Builder {
+        self.stack = stack;
+        self
+    }
+
+    /// How long a runtime that is dropped waits for its tasks to end, first after cancelling and then after killing
+    /// them; 5 seconds if not said.
+    pub fn grace(mut self, grace: Duration) -> Builder {
+        self.grace = grace;
+        self
+    }
+
+    /// Starts the workers.
+    ///
+    /// # Errors
+    ///
+    /// If the system cannot start a thread, or has no stack of the size that was asked for.
+    pub fn build(self) -> std::io::Result<Runtime> {
+        let workers = self.workers.unwrap_or_else(sinew_sync::available_parallelism);
+        // A worker cannot do without its first stack: a size that cannot be had is told here.
+        drop(Stack::take(self.stack).map_err(std::io::Error::other)?);
+        let deques: Vec<Deque<&'static Task>> = (0..workers).map(|_| Deque::new_lifo()).collect();
+        let stealers = deques.iter().map(Deque::stealer).collect();
+        let shared: &'static Shared = Box::leak(Box::new(Shared::new(stealers, self.stack)));
+        let mut runtime = Runtime { shared, threads: Vec::new(), grace: self.grace };
+        for (index, deque) in deques.into_iter().enumerate() {
+            let thread = thread::Builder::new()
+                .name(format!("sinew-worker-{index}"))
+                .spawn(move || Worker::new(index, shared, deque).run())?;
+            runtime.threads.push(thread);
+        }
+        Ok(runtime)
+    }
+}
+
+/// Tasks on a few threads. Dropping it shuts it down.
+pub struct Runtime {
+    shared: &'static Shared,
+    threads: Vec<ThreadHandle<()>>,
+    grace: Duration,
+}
+
+/// How a runtime ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "a runtime may leave tasks behind"]
+pub struct Report {
+    /// Tasks that had not ended by the deadline, although they were cancelled and then killed. Their workers are left
+    /// running.
+    pub left: u64,
+}
+
+impl Runtime {
+    /// A runtime with default options.
+    ///
+    /// # Panics
+    ///
+    /// If the system cannot start a thread; [`Builder::build`] returns that as an error.
+    #[allow(clippy::new_without_default, reason = "it starts threads")]
+    pub fn new() -> Runtime {
+        Runtime::builder().build().expect("the system can start a thread")
+    }
+
+    /// The options of a runtime.
+    pub fn builder() -> Builder {
+        Builder { workers: None, stack: StackSize::default(), grace: Duration::from_secs(5) }
+    }
+
+    /// Runs `body` as a task and waits for it.
+    ///
+    /// # Errors
+    ///
+    /// The signal or panic that it ended with.
+    pub fn run<T: Send + 'static>(&self, body: impl FnOnce() -> T + Send + 'static) -> Result<T, Raised> {
+        self.spawn(body).join()
+    }
+
+    /// Starts a task. On a runtime that is shutting down it starts cancelled.
+    pub fn spawn<T: Send + 'static>(&self, body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+        let task = self.shared.take_slot();
+        // SAFETY: a fresh slot, prepared for `T`.
+        let handle = unsafe {
+            task.prepare(body);
+            JoinHandle::new(task, self.shared)
+        };
+        self.shared.admit(task);
+        self.shared.spawned_outside.fetch_add(1, Ordering::AcqRel);
+        self.shared.inject(task);
+        handle
+    }
+
+    /// Ends the runtime: cancels all tasks, waits for them up to `grace`, kills what is left, waits as long again,
+    /// and says what did not end even so.
+    pub fn shutdown(mut self, grace: Duration) -> Report {
+        self.end(grace)
+    }
+
+    fn end(&mut self, grace: Duration) -> Report {
+        self.shared.close();
+        let mut left = self.shared.active();
+        for level in [Level::Cancel, Level::Kill] {
+            if left > 0 {
+                left = self.shared.drain(level, time::after(grace));
+            }
+        }
+        self.shared.stopping.store(true, Ordering::Release);
+        self.shared.wake_all();
+        if left == 0 {
+            for thread in self.threads.drain(..) {
+                let _ = thread.join();
+            }
+        }
+        Report { left }
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        if !self.shared.stopping.load(Ordering::Acquire) {
+            let _ = self.end(self.grace);
+        }
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").field("workers", &self.threads.len()).finish_non_exhaustive()
+    }
+}
+
+/// Starts a task on the runtime that runs the caller.
+///
+/// # Panics
+///
+/// If the caller is not a task; use [`Runtime::spawn`] there.
+#[inline]
+pub fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    let worker = worker::current().expect("`spawn` is for tasks: use `Runtime::spawn` on this thread");
+    let task = worker.take_slot();
+    // SAFETY: a fresh slot, prepared for `T`.
+    let handle = unsafe {
+        task.prepare(body);
+        JoinHandle::new(task, worker.shared)
+    };
+    worker.shared.admit(task);
+    worker.push_new(task);
+    handle
+}

@@ -1,0 +1,389 @@
+//! What the workers of a runtime share: the queue for outsiders, each worker's inbox, the slots of tasks, and who
+//! sleeps.
+//!
+//! # Work and sleepers
+//!
+//! "There is work" and "a worker sleeps" must not be missed by both sides. Each stores its own, passes a
+//! sequentially consistent fence, and then loads the other's:
+//!
+//! - a producer pushes, fences, and looks for somebody to wake ([`Shared::wake_one`], [`Inbox::push`]);
+//! - a worker lies down, fences, and looks through all queues once more ([`Shared::sleep`]).
+//!
+//! Who is woken is settled by one exchange of that worker's bed: it is made awake by a waker, who then unparks the
+//! thread, or by itself. It is counted as a sleeper until it has got up.
+//!
+//! # Who looks after a backlog
+//!
+//! One new task of a worker is no reason to wake another: mostly its spawner runs it next. But somebody has to look
+//! whether it does. A worker that lies down while another is up looks again every [`LOOK_AGAIN`]; one that lies down
+//! last sleeps until it is woken, and so do the others when they next look. So a worker that gets up and goes to work
+//! sees to it that somebody looks: if others are up it wakes one that is not, for it may have been the one who
+//! looked; if none is, it wakes one with the first task that it spawns. Whoever is woken so, and finds nothing, lies
+//! down while another is up.
+//!
+//! Model: `shared_push_or_sleep`.
+//!
+//! A runtime's `Shared` is never freed, nor are its slots: a waker may still be about to wake a worker when the
+//! task that it woke has ended, and the runtime with it. That is some hundred bytes per runtime and 64 for each task
+//! that was ever alive at once.
+
+use std::ptr;
+
+use crossbeam_deque::{Injector, Steal, Stealer, Worker as Deque};
+use sinew_fiber::{Level, StackSize};
+use sinew_sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+use sinew_sync::statics::OnceLock;
+use sinew_sync::thread::{self, Thread};
+use sinew_sync::{Mutex, park_timeout};
+
+use crate::task::{Task, TaskRef};
+
+/// Slots that are made at once.
+const SLAB: usize = 256;
+
+/// How long an idle worker sleeps while others are busy before it looks whether one of them has a backlog.
+const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_micros(500);
+
+pub(crate) struct Shared {
+    pub(crate) injector: Injector<&'static Task>,
+    pub(crate) stealers: Box<[Stealer<&'static Task>]>,
+    pub(crate) inboxes: Box<[Inbox]>,
+    /// How many workers lie in their beds, or are about to get up.
+    sleepers: AtomicUsize,
+    pub(crate) stack: StackSize,
+    slabs: Mutex<Vec<&'static [Task]>>,
+    free: Mutex<Vec<&'static Task>>,
+    /// Tasks spawned by threads that are no workers.
+    pub(crate) spawned_outside: AtomicU64,
+    /// No task is admitted any more.
+    pub(crate) closed: AtomicBool,
+    /// The workers end when they have nothing to do, and no task that has blocked.
+    pub(crate) stopping: AtomicBool,
+    /// Who waits for the last task to end.
+    drained: Mutex<Option<Thread>>,
+}
+
+/// A worker's queue for other threads, its bed, and its counts.
+#[repr(align(128))]
+pub(crate) struct Inbox {
+    head: AtomicPtr<Task>,
+    asleep: AtomicBool,
+    thread: OnceLock<Thread>,
+    /// Tasks that the worker has spawned and ended. Only the worker writes them.
+    pub(crate) spawned: AtomicU64,
+    pub(crate) ended: AtomicU64,
+}
+
+impl Inbox {
+    fn new() -> Inbox {
+        Inbox {
+            head: AtomicPtr::new(ptr::null_mut()),
+            asleep: AtomicBool::new(false),
+            thread: OnceLock::new(),
+            spawned: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+        }
+    }
+
+    /// Puts a task into the queue.
+    fn push(&self, task: &'static Task) {
+        let mut head = self.head.load(Ordering::Relaxed);
+        loop {
+            task.next.set(head);
+            let new = ptr::from_ref(task).cast_mut();
+            match self.head.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Takes everything that is in the queue, oldest first. False if there was nothing.
+    pub(crate) fn drain(&self, mut each: impl FnMut(&'static Task)) -> bool {
+        if self.head.load(Ordering::Relaxed).is_null() {
+            return false;
+        }
+        let mut newest = self.head.swap(ptr::null_mut(), Ordering::Acquire).cast_const();
+        let mut oldest: *const Task = ptr::null();
+        while !newest.is_null() {
+            // SAFETY: slots are never freed, and the link of a queued task is its queue's.
+            let task = unsafe { &*newest };
+            newest = task.next.replace(oldest);
+            oldest = task;
+        }
+        while !oldest.is_null() {
+            // SAFETY: as above; the link is read before the task is handed on.
+            let task: &'static Task = unsafe { &*oldest };
+            oldest = task.next.get();
+            each(task);
+        }
+        true
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(stealers: Vec<Stealer<&'static Task>>, stack: StackSize) -> Shared {
+        Shared {
+            injector: Injector::new(),
+            inboxes: stealers.iter().map(|_| Inbox::new()).collect(),
+            stealers: stealers.into(),
+            sleepers: AtomicUsize::new(0),
+            stack,
+            slabs: Mutex::new(Vec::new()),
+            free: Mutex::new(Vec::new()),
+            spawned_outside: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            drained: Mutex::new(None),
+        }
+    }
+
+    /// What becomes of a new task: once the runtime is shutting down it is cancelled from its start.
+    #[inline]
+    pub(crate) fn admit(&self, task: &'static Task) {
+        if self.closed.load(Ordering::Relaxed) {
+            task.word.cancel(Level::Cancel);
+        }
+    }
+
+    /// Queues a task that may run anywhere.
+    pub(crate) fn inject(&self, task: &'static Task) {
+        self.injector.push(task);
+        self.wake_one();
+    }
+
+    /// Queues a task that has to run on `worker`.
+    pub(crate) fn push_to(&self, worker: usize, task: &'static Task) {
+        self.inboxes[worker].push(task);
+        fence(Ordering::SeqCst);
+        self.wake(worker);
+    }
+
+    /// Wakes a worker, if one sleeps, for work that was just pushed.
+    #[inline]
+    pub(crate) fn wake_one(&self) {
+        fence(Ordering::SeqCst);
+        if self.sleepers.load(Ordering::Relaxed) > 0 {
+            self.wake_any();
+        }
+    }
+
+    #[cold]
+    fn wake_any(&self) {
+        let _ = (0..self.inboxes.len()).any(|worker| self.wake(worker));
+    }
+
+    pub(crate) fn wake_all(&self) {
+        fence(Ordering::SeqCst);
+        for worker in 0..self.inboxes.len() {
+            self.wake(worker);
+        }
+    }
+
+    fn wake(&self, worker: usize) -> bool {
+        let inbox = &self.inboxes[worker];
+        let woken = inbox.asleep.load(Ordering::Relaxed) && inbox.asleep.swap(false, Ordering::AcqRel);
+        if woken {
+            inbox.thread.get().expect("a worker that sleeps has said who it is").unpark();
+        }
+        woken
+    }
+
+    /// True if all workers but the one that asks are in bed.
+    pub(crate) fn all_others_sleep(&self) -> bool {
+        self.sleepers.load(Ordering::Relaxed) + 1 == self.inboxes.len()
+    }
+
+    /// Sleeps until there is something for `worker` to do, or until `timeout`; or, if it may end, until the runtime
+    /// stops.
+    pub(crate) fn sleep(&self, worker: usize, timeout: Option<std::time::Duration>, may_end: bool) {
+        let inbox = &self.inboxes[worker];
+        inbox.thread.get_or_init(thread::current);
+        inbox.asleep.store(true, Ordering::Relaxed);
+        let others_busy = self.sleepers.fetch_add(1, Ordering::Relaxed) + 1 < self.inboxes.len();
+        fence(Ordering::SeqCst);
+        let work = !inbox.head.load(Ordering::Relaxed).is_null()
+            || !self.injector.is_empty()
+            || self.stealers.iter().any(|stealer| !stealer.is_empty())
+            || may_end && self.stopping.load(Ordering::Relaxed);
+        if !work {
+            let timeout = match timeout {
+                Some(timeout) if others_busy => Some(timeout.min(LOOK_AGAIN)),
+                None if others_busy => Some(LOOK_AGAIN),
+                timeout => timeout,
+            };
+            match timeout {
+                Some(timeout) => park_timeout(timeout),
+                None => {
+                    while inbox.asleep.load(Ordering::Acquire) {
+                        thread::park();
+                    }
+                }
+            }
+        }
+        inbox.asleep.store(false, Ordering::Relaxed);
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Takes work that may run anywhere: from outsiders, then from the other workers.
+    pub(crate) fn steal(&self, worker: usize, into: &Deque<&'static Task>) -> Option<&'static Task> {
+        let workers = self.stealers.len();
+        loop {
+            let mut retry = false;
+            let mut attempt = |steal: Steal<&'static Task>| {
+                retry |= steal.is_retry();
+                steal.success()
+            };
+            if let Some(task) = attempt(self.injector.steal_batch_and_pop(into)) {
+                return Some(task);
+            }
+            for victim in (worker + 1..worker + workers).map(|victim| victim % workers) {
+                if let Some(task) = attempt(self.stealers[victim].steal_batch_and_pop(into)) {
+                    return Some(task);
+                }
+            }
+            if !retry {
+                return None;
+            }
+        }
+    }
+
+    /// Free slots for `free`, at least one.
+    #[cold]
+    pub(crate) fn take_slots(&self, free: &mut Vec<&'static Task>) {
+        let mut shared = self.free.lock();
+        let kept = shared.len().saturating_sub(SLAB);
+        free.extend(shared.drain(kept..));
+        drop(shared);
+        if free.is_empty() {
+            let slab: &'static [Task] = Box::leak((0..SLAB).map(|_| Task::new()).collect());
+            self.slabs.lock().push(slab);
+            free.extend(slab.iter().rev());
+        }
+    }
+
+    /// A free slot, for a thread that is no worker.
+    pub(crate) fn take_slot(&self) -> &'static Task {
+        let mut free = Vec::new();
+        self.take_slots(&mut free);
+        let slot = free.pop().expect("at least one");
+        self.free.lock().append(&mut free);
+        slot
+    }
+
+    pub(crate) fn give_slots(&self, slots: impl IntoIterator<Item = &'static Task>) {
+        self.free.lock().extend(slots);
+    }
+
+    /// Cancels or kills every task that there is.
+    pub(crate) fn cancel_all(&self, level: Level) {
+        let slabs = self.slabs.lock().clone();
+        for task in slabs.into_iter().flatten() {
+            let reference: TaskRef = task.reference();
+            if task.state.is_live() {
+                task.word.cancel(level);
+                crate::worker::unpark(reference);
+            }
+        }
+    }
+
+    /// How many tasks were spawned and have not ended. Exact when it is zero: what has ended is counted before what
+    /// was spawned, and nothing ends before it was spawned.
+    pub(crate) fn active(&self) -> u64 {
+        let ended: u64 = self.inboxes.iter().map(|inbox| inbox.ended.load(Ordering::Acquire)).sum();
+        let spawned: u64 = self.inboxes.iter().map(|inbox| inbox.spawned.load(Ordering::Acquire)).sum();
+        spawned + self.spawned_outside.load(Ordering::Acquire) - ended
+    }
+
+    /// Admits no task any more. The fence is one of a pair, with [`Shared::tell_idle`]: either a worker sees that it
+    /// has to tell, or what it has ended is seen here.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Cancels or kills every task, and waits until no task is left, or until `deadline`.
+    pub(crate) fn drain(&self, level: Level, deadline: std::time::Instant) -> u64 {
+        const LONGEST: std::time::Duration = std::time::Duration::from_millis(100);
+        *self.drained.lock() = Some(thread::current());
+        let mut pause = std::time::Duration::from_millis(1);
+        loop {
+            // Again and again: who spawns pays for no fence, so a new task may have found the runtime open and not
+            // been found here.
+            self.cancel_all(level);
+            let active = self.active();
+            let left = deadline.saturating_duration_since(std::time::Instant::now());
+            if active == 0 || left.is_zero() {
+                *self.drained.lock() = None;
+                return active;
+            }
+            park_timeout(left.min(pause));
+            pause = (2 * pause).min(LONGEST);
+        }
+    }
+
+    /// Tells whoever waits in [`Shared::drain`], if the runtime is closed, that a worker has run out of work.
+    pub(crate) fn tell_idle(&self) {
+        fence(Ordering::SeqCst); // see `close`
+        if self.closed.load(Ordering::Relaxed)
+            && let Some(thread) = &*self.drained.lock()
+        {
+            thread.unpark();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sinew_sync::{Arc, model};
+
+    use super::*;
+
+    fn shared() -> Arc<Shared> {
+        Arc::new(Shared::new(vec![Deque::new_lifo().stealer()], StackSize::KiB16))
+    }
+
+    /// A worker that sleeps when it finds nothing, and a push to its inbox: it always gets the task.
+    #[test]
+    fn a_worker_never_sleeps_through_a_push_to_its_inbox() {
+        model("shared_push_or_sleep", || {
+            let shared = shared();
+            let task: &'static Task = Box::leak(Box::new(Task::new()));
+            let worker = {
+                let shared = shared.clone();
+                thread::spawn(move || {
+                    let mut received = 0;
+                    while !shared.inboxes[0].drain(|_| received += 1) {
+                        shared.sleep(0, None, true);
+                    }
+                    received
+                })
+            };
+            shared.push_to(0, task);
+            assert_eq!(worker.join().unwrap(), 1);
+            assert_eq!(shared.sleepers.load(Ordering::Relaxed), 0, "nobody is left in bed");
+        });
+    }
+
+    #[test]
+    fn an_inbox_hands_its_tasks_on_once_each_and_oldest_first() {
+        model("shared_inbox_order", || {
+            let shared = shared();
+            let tasks: [&'static Task; 3] = std::array::from_fn(|_| &*Box::leak(Box::new(Task::new())));
+            let other = {
+                let shared = shared.clone();
+                thread::spawn(move || shared.inboxes[0].push(tasks[2]))
+            };
+            shared.inboxes[0].push(tasks[0]);
+            shared.inboxes[0].push(tasks[1]);
+            let mut seen: Vec<*const Task> = Vec::new();
+            shared.inboxes[0].drain(|task| seen.push(task));
+            other.join().unwrap();
+            shared.inboxes[0].drain(|task| seen.push(task));
+            assert_eq!(seen.len(), 3);
+            let at = |task: &Task| seen.iter().position(|seen| ptr::eq(*seen, task)).unwrap();
+            assert!(at(tasks[0]) < at(tasks[1]), "the order of one pusher is kept");
+            at(tasks[2]);
+        });
+    }
+}

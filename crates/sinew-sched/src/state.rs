@@ -1,0 +1,201 @@
+//! A task's state word: who may run it, whether a wake-up is owed to it, and which task of its slot it is.
+//!
+//! ```text
+//! bits 0-2    phase
+//! bit  3      notified: a wake-up that came while the task was not parked
+//! bits 32-63  generation: how often the slot was reused
+//!
+//! free ──publish──> queued ──claim──> running ──commit_park──> parked ──unpark──> queued
+//!   ^                                   │  └── notified: queued again, by the worker that parks it
+//!   └────────────── recycle ────────────┘
+//! ```
+//!
+//! - A task is in a queue exactly while it is *queued*: whoever makes the step to queued enqueues it, once.
+//! - It is *running* from its claim until it is parked or recycled; only its worker touches its stack.
+//! - *Parked* is published by [`StateWord::commit_park`] alone, which runs on another stack after the task's own
+//!   is quiescent. So whoever sees parked may have the task resumed at once.
+//! - A wake-up that finds the task running leaves *notified*, and the commit that finds it turns round. A
+//!   wake-up that finds it queued does nothing: the task will look at what it waits for before it parks again.
+//! - The generation is checked in the same compare-and-swap, so a wake-up that was meant for an earlier task of
+//!   the slot changes nothing.
+//!
+//! There is one word, so there is no order between variables to get wrong. Every step is a read-modify-write
+//! with acquire and release: what a waker wrote before `unpark` is seen by the task after it parked or was
+//! turned round.
+//!
+//! Models: `state_unpark_is_not_lost`, `state_stale_wake_up_changes_nothing`.
+
+use sinew_sync::atomic::{AtomicU64, Ordering};
+
+const PHASE: u64 = 0b111;
+const FREE: u64 = 0;
+const QUEUED: u64 = 1;
+const RUNNING: u64 = 2;
+const PARKED: u64 = 3;
+const NOTIFIED: u64 = 1 << 3;
+const GENERATION: u32 = 32;
+
+pub(crate) struct StateWord(AtomicU64);
+
+impl StateWord {
+    pub(crate) fn new() -> StateWord {
+        StateWord(AtomicU64::new(FREE))
+    }
+
+    /// Which task of the slot this is.
+    #[inline]
+    pub(crate) fn generation(&self) -> u32 {
+        (self.0.load(Ordering::Relaxed) >> GENERATION) as u32
+    }
+
+    /// True if there is a task in the slot.
+    pub(crate) fn is_live(&self) -> bool {
+        self.0.load(Ordering::Acquire) & PHASE != FREE
+    }
+
+    /// Free to queued. Only whoever took the slot from the free list calls this.
+    #[inline]
+    pub(crate) fn publish(&self) {
+        let word = self.0.load(Ordering::Relaxed);
+        debug_assert_eq!(word & PHASE, FREE);
+        self.0.store(word & !(PHASE | NOTIFIED) | QUEUED, Ordering::Release);
+    }
+
+    /// Queued to running. Only whoever took the task out of a queue calls this.
+    #[inline]
+    pub(crate) fn claim(&self) {
+        // A read-modify-write: a wake-up that found the task queued comes before or after it, never past it.
+        let word = self.0.fetch_add(RUNNING - QUEUED, Ordering::AcqRel);
+        debug_assert_eq!(word & (PHASE | NOTIFIED), QUEUED);
+    }
+
+    /// Running to parked. False if a wake-up came meanwhile: then the task is queued, and the caller has to
+    /// enqueue it. Only called when nobody runs on the task's stack.
+    #[inline]
+    pub(crate) fn commit_park(&self) -> bool {
+        let word = self.0.load(Ordering::Relaxed);
+        debug_assert_eq!(word & PHASE, RUNNING);
+        if word & NOTIFIED == 0 {
+            let parked = word & !PHASE | PARKED;
+            if self.0.compare_exchange(word, parked, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                return true;
+            }
+        }
+        // Nobody changes the phase of a running task but its worker. A read-modify-write, as in `claim`.
+        self.0.fetch_sub(RUNNING + NOTIFIED - QUEUED, Ordering::AcqRel);
+        false
+    }
+
+    /// Running to queued, by the task itself, which is about to be enqueued. A wake-up is used up by it.
+    #[inline]
+    pub(crate) fn yield_(&self) {
+        let word = self.0.load(Ordering::Relaxed);
+        if word & NOTIFIED != 0
+            || self
+                .0
+                .compare_exchange(word, word - RUNNING + QUEUED, Ordering::AcqRel, Ordering::Relaxed)
+                .is_err()
+        {
+            // Nobody changes a running task but to notify it.
+            self.0.fetch_sub(RUNNING + NOTIFIED - QUEUED, Ordering::AcqRel);
+        }
+    }
+
+    /// Takes a wake-up that came while the task ran. Only the running task calls this.
+    #[inline]
+    pub(crate) fn take_notification(&self) -> bool {
+        let word = self.0.load(Ordering::Relaxed);
+        word & NOTIFIED != 0 && self.0.fetch_and(!NOTIFIED, Ordering::Acquire) & NOTIFIED != 0
+    }
+
+    /// Makes sure that the task of this generation runs once more. True if the caller has to enqueue it.
+    #[inline]
+    pub(crate) fn unpark(&self, generation: u32) -> bool {
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            if (word >> GENERATION) as u32 != generation {
+                return false;
+            }
+            let next = match word & PHASE {
+                PARKED => word & !PHASE | QUEUED,
+                RUNNING if word & NOTIFIED == 0 => word | NOTIFIED,
+                // A read-modify-write all the same: the task must see what we wrote before.
+                RUNNING | QUEUED => word,
+                _ => return false,
+            };
+            match self.0.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return word & PHASE == PARKED,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Running to free, for the next task of the slot. Only whoever owns the finished task calls this.
+    #[inline]
+    pub(crate) fn recycle(&self) {
+        // Wake-ups of this generation may still come in: one swap, so that none slips past the new generation.
+        let word = self.0.load(Ordering::Relaxed);
+        let next = u64::from(((word >> GENERATION) as u32).wrapping_add(1)) << GENERATION | FREE;
+        self.0.swap(next, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sinew_sync::{Arc, model, thread};
+
+    use super::*;
+
+    /// A task that parks until two flags are set, and a waker that sets them one by one: the task always ends,
+    /// having been enqueued once for each time that it was parked.
+    #[test]
+    fn state_unpark_is_not_lost() {
+        model("state_unpark_is_not_lost", || {
+            let state = Arc::new(StateWord::new());
+            let flags = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+            let queue = Arc::new(AtomicU64::new(0));
+            state.publish();
+            state.claim();
+            let waker = {
+                let (state, flags, queue) = (state.clone(), flags.clone(), queue.clone());
+                thread::spawn(move || {
+                    for flag in flags.iter() {
+                        flag.store(1, Ordering::Relaxed);
+                        if state.unpark(0) {
+                            assert_eq!(queue.fetch_add(1, Ordering::Release), 0, "enqueued twice");
+                        }
+                    }
+                })
+            };
+            while flags.iter().any(|flag| flag.load(Ordering::Relaxed) == 0) {
+                if state.commit_park() {
+                    while queue.compare_exchange(1, 0, Ordering::Acquire, Ordering::Relaxed).is_err() {
+                        thread::yield_now();
+                    }
+                }
+                state.claim();
+            }
+            waker.join().unwrap();
+            assert_eq!(queue.load(Ordering::Relaxed), 0, "a running task was enqueued");
+        });
+    }
+
+    #[test]
+    fn state_stale_wake_up_changes_nothing() {
+        model("state_stale_wake_up_changes_nothing", || {
+            let state = Arc::new(StateWord::new());
+            state.publish();
+            state.claim();
+            let stale = {
+                let state = state.clone();
+                thread::spawn(move || state.unpark(0))
+            };
+            state.recycle();
+            state.publish();
+            state.claim();
+            let parked = state.commit_park();
+            assert!(parked, "the new task was woken by a wake-up for the old one");
+            assert!(!stale.join().unwrap());
+        });
+    }
+}
