@@ -66,7 +66,7 @@ impl<T> JoinHandle<T> {
             }
         }
         // SAFETY: the task has ended, and we hold its only handle.
-        let result = unsafe { task.take::<Result<T, Raised>>() };
+        let result = unsafe { task.take_outcome::<T>() };
         worker::free(task, this.shared);
         result
     }

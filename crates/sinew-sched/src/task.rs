@@ -114,6 +114,23 @@ impl Task {
         TaskRef { task: self, generation: self.state.generation() }
     }
 
+    /// Takes how the task ended out of its slot.
+    ///
+    /// # Safety
+    ///
+    /// The task, whose body returns a `T`, has ended, and the caller frees it.
+    #[inline]
+    pub(crate) unsafe fn take_outcome<T>(&self) -> Result<T, Raised> {
+        // SAFETY: the caller's promise; `run` has put one or the other there, and the table says which.
+        unsafe {
+            if ptr::eq(self.table(), &RAISED) {
+                Err(*self.take::<Box<Raised>>())
+            } else {
+                Ok(self.take::<T>())
+            }
+        }
+    }
+
     /// # Safety
     ///
     /// The caller owns the storage, and nothing is in it.
@@ -134,7 +151,7 @@ impl Task {
     ///
     /// The caller owns the storage, and a `V` that was put there is in it; afterwards nothing is.
     #[inline]
-    pub(crate) unsafe fn take<V>(&self) -> V {
+    unsafe fn take<V>(&self) -> V {
         let place = self.storage.get();
         // SAFETY: the caller's promise.
         unsafe {
@@ -157,17 +174,31 @@ where
 {
     // SAFETY: the caller's promise.
     let body = unsafe { task.take::<F>() };
-    let outcome = core.run(task, body);
-    // SAFETY: the body was taken out, so nothing is there; the task is still ours.
-    unsafe { task.put::<Result<T, Raised>>(outcome) };
+    match core.run(task, body) {
+        // SAFETY: the body was taken out, so nothing is there; the task is still ours.
+        Ok(result) => unsafe { task.put::<T>(result) },
+        Err(raised) => {
+            task.table.set(Some(&RAISED));
+            // SAFETY: as above.
+            unsafe { task.put::<Box<Raised>>(Box::new(raised)) };
+        }
+    }
+}
+
+/// The table of a task that ended with a signal, which is in its storage instead of a result. So a small result
+/// needs no allocation.
+static RAISED: Table = Table { run: never_again, drop_result: drop_result::<Box<Raised>> };
+
+unsafe fn never_again(_: &'static Task, _: &Core) {
+    unreachable!("a task that has ended does not run");
 }
 
 /// # Safety
 ///
-/// The caller frees the task, and its outcome, of type `T`, was not taken.
+/// The caller frees the task, and its result, of type `T`, was not taken.
 unsafe fn drop_result<T>(task: &'static Task) {
     // SAFETY: the caller's promise.
-    drop(unsafe { task.take::<Result<T, Raised>>() });
+    drop(unsafe { task.take::<T>() });
 }
 
 #[cfg(test)]
