@@ -81,6 +81,39 @@ fn without_memory_protect_raises_an_error_that_can_be_caught() {
     });
 }
 
+#[inline(never)]
+fn touch(depth: u32) -> u64 {
+    let frame = std::hint::black_box([u64::from(depth); 64]);
+    if depth == 0 { frame[0] } else { touch(depth - 1) + std::hint::black_box(&frame)[1] }
+}
+
+#[test]
+fn a_stopped_fiber_that_went_deep_gives_its_memory_back_and_goes_on() {
+    let fiber = Fiber::builder().mask(Mask::YIELD).build(|_| {
+        let kept = [7u64; 32];
+        let inner = Fiber::builder().mask(Mask::NONE).build(|_| {
+            let kept = [9u64; 32];
+            let sum = touch(200);
+            yield_(()).unwrap();
+            std::hint::black_box(kept).iter().sum::<u64>() + touch(200) - sum
+        });
+        let inner = inner.unwrap();
+        let sum = touch(200);
+        assert_eq!(inner.resume(()).unwrap(), Signal::Ok); // stops here, with the inner fiber
+        let inner = inner.take_value().downcast::<u64>().unwrap();
+        std::hint::black_box(kept).iter().sum::<u64>() + inner + touch(200) - sum
+    });
+    let fiber = fiber.unwrap();
+    fiber.trim_stack(); // of a new fiber there is nothing to take
+    assert_eq!(fiber.resume(()).unwrap(), Signal::Yield);
+    let deep = fiber.stack_high_water();
+    fiber.trim_stack();
+    assert!(fiber.stack_high_water() < deep, "{deep}");
+    assert_eq!(fiber.resume(()).unwrap(), Signal::Ok);
+    assert_eq!(fiber.take_value().downcast::<u64>().unwrap(), 32 * 7 + 32 * 9);
+    fiber.trim_stack();
+}
+
 #[test]
 fn fifty_thousand_suspended_fibers_live_at_once_and_all_go_on() {
     pass_in_child("fifty_thousand_suspended_fibers_live_at_once_and_all_go_on", || {
