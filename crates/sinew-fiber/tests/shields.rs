@@ -55,13 +55,20 @@ fn refusals_in_a_shield_do_not_count_as_going_on() {
 }
 
 #[test]
-fn a_body_that_never_leaves_its_shield_is_given_up_in_the_end() {
-    let fiber = Fiber::builder()
-        .name("stubborn")
-        .build(|_| shield(|| while yield_(()).map_or(true, |_| true) {}))
-        .unwrap();
+fn a_body_that_never_leaves_its_shield_is_given_up_after_a_thousand_refusals() {
+    let refused = Rc::new(Cell::new(0));
+    let count = refused.clone();
+    let fiber = Fiber::builder().name("stubborn").build(move |_| {
+        shield(|| {
+            loop {
+                count.set(count.get() + u32::from(yield_(()).is_err()));
+            }
+        })
+    });
+    let fiber = fiber.unwrap();
     assert_eq!(fiber.resume(()).unwrap(), Signal::Yield);
     drop(fiber);
+    assert_eq!(refused.get(), 1 + 1000, "its pending yield, and then each that it tries");
     let given_up = quarantined();
     assert!(given_up.fibers.iter().any(|link| link.name.as_deref() == Some("stubborn")), "{given_up:?}");
 }

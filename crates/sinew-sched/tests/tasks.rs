@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use sinew_fiber::{Generator, Reason, Refused, defer, error, protect, shield};
+use sinew_fiber::{
+    Fiber, Generator, Reason, Refused, StackSize, current, defer, error, protect, shield, yield_,
+};
 use sinew_sched::{Runtime, sleep, sleep_until, spawn, yield_now};
 
 fn runtime(workers: usize) -> Runtime {
@@ -101,25 +103,54 @@ fn ready_tasks_of_one_worker_take_turns() {
 
 #[test]
 fn a_task_that_spawns_itself_again_and_again_does_not_starve_an_older_one() {
-    fn again(done: Arc<AtomicUsize>, left: u32) {
-        if done.load(Ordering::Relaxed) == 0 && left > 0 {
-            drop(spawn(move || again(done, left - 1)));
+    const MANY: u32 = 5_000;
+    /// How many of the chain had not run when the old task did.
+    fn again(done: Arc<AtomicUsize>, left: u32) -> u32 {
+        if done.load(Ordering::Relaxed) == 1 || left == 0 {
+            return left;
         }
+        spawn(move || again(done, left - 1)).join().unwrap()
     }
     let runtime = runtime(1);
-    let done = Arc::new(AtomicUsize::new(0));
-    let flag = done.clone();
-    runtime
-        .run(move || {
-            let old = {
-                let done = flag.clone();
-                spawn(move || done.store(1, Ordering::Relaxed))
-            };
-            drop(spawn(move || again(flag, 100_000)));
+    let left = runtime
+        .run(|| {
+            let done = Arc::new(AtomicUsize::new(0));
+            let flag = done.clone();
+            let old = spawn(move || flag.store(1, Ordering::Relaxed));
+            let left = again(done, MANY);
             old.join().unwrap();
+            left
         })
         .unwrap();
-    assert_eq!(done.load(Ordering::Relaxed), 1);
+    assert!(left > MANY - 1000, "the old task ran after {} newer ones", MANY - left);
+}
+
+#[test]
+fn a_task_that_yields_inside_a_fiber_comes_back_to_that_fiber() {
+    let runtime = runtime(1);
+    runtime
+        .run(|| {
+            let done = Arc::new(AtomicUsize::new(0));
+            let flag = done.clone();
+            let other = spawn(move || {
+                while flag.load(Ordering::Relaxed) == 0 {
+                    yield_now();
+                }
+            });
+            let fiber = Fiber::new(|_| {
+                for n in 0..100u32 {
+                    let me = current();
+                    yield_now();
+                    assert_eq!(current(), me);
+                    yield_(n).unwrap();
+                }
+            });
+            let sum: u32 = fiber.unwrap().map(|item| item.unwrap().downcast::<u32>().unwrap()).sum();
+            done.store(1, Ordering::Relaxed);
+            other.join().unwrap();
+            assert_eq!(sum, 4950);
+        })
+        .unwrap();
 }
 
 #[test]
@@ -320,6 +351,6 @@ fn two_runtimes_join_each_other_s_tasks() {
 
 #[test]
 fn a_runtime_with_stacks_that_cannot_be_had_is_an_error() {
-    let error = Runtime::builder().stack(sinew_fiber::StackSize::Custom(1)).build().unwrap_err();
+    let error = Runtime::builder().stack(StackSize::Custom(1)).build().unwrap_err();
     assert!(error.to_string().contains("not between"), "{error}");
 }
