@@ -9,8 +9,8 @@ use std::rc::Rc;
 
 use drop_support::{Log, OnDrop};
 use sinew_fiber::{
-    Cancelled, Fiber, Generator, Mask, Raised, Reason, Signal, Stack, StackSize, Status, Value, checkpoint,
-    control, defer, error, ffi_scope, protect, shield, signal, usage, yield_,
+    Cancelled, Fiber, Generator, Mask, Raised, Reason, Root, Signal, Stack, StackSize, Status, Value,
+    checkpoint, control, defer, error, ffi_scope, protect, run_as_root, shield, signal, usage, yield_,
 };
 use stack_support::pass_in_child;
 
@@ -340,4 +340,15 @@ fn a_shield_or_ffi_scope_of_the_owner_does_not_keep_a_fiber_from_ending() {
     let fiber = body(&log);
     ffi_scope(|| drop(fiber)).unwrap();
     assert_eq!(log.take(), ["destructor"], "dropped in an ffi_scope");
+}
+
+#[test]
+fn a_fiber_outlives_the_root_that_ran_it_and_is_ended_under_another() {
+    let log = Log::new();
+    let mut root = Root::new("first", Mask::NONE);
+    let fiber = run_as_root(&mut root, None, || paused(&log, "destructor")).unwrap();
+    drop(root);
+    let mut other = Root::new("second", Mask::NONE);
+    run_as_root(&mut other, None, || drop(fiber)).unwrap();
+    assert_eq!(log.take(), ["destructor"]);
 }

@@ -10,8 +10,7 @@ use std::rc::Rc;
 
 use drop_support::{Log, OnDrop};
 use sinew_fiber::{
-    Fiber, Mask, Root, Signal, Stack, StackSize, Status, await_, protect, quarantined, run_as_root, usage,
-    yield_,
+    Fiber, Mask, Signal, Stack, StackSize, Status, await_, protect, quarantined, usage, yield_,
 };
 use stack_support::pass_in_child;
 
@@ -140,27 +139,6 @@ fn a_body_that_will_not_end_is_given_up_also_while_its_owner_unwinds() {
     raised.unwrap_err();
     assert!(names().iter().any(|name| name == "during an unwind"));
     assert!(!std::thread::panicking());
-}
-
-#[test]
-fn a_fiber_outlives_the_root_that_ran_it_and_is_ended_under_another() {
-    let log = Log::new();
-    let mut root = Root::new("first", Mask::NONE);
-    let fiber = run_as_root(&mut root, None, || {
-        let guard = log.guard("destructor");
-        let fiber = Fiber::new(move |_| {
-            let _guard = guard;
-            yield_(()).unwrap();
-        });
-        let fiber = fiber.unwrap();
-        assert_eq!(fiber.resume(()).unwrap(), Signal::Yield);
-        fiber
-    });
-    let fiber = fiber.unwrap();
-    drop(root);
-    let mut other = Root::new("second", Mask::NONE);
-    run_as_root(&mut other, None, || drop(fiber)).unwrap();
-    assert_eq!(log.take(), ["destructor"]);
 }
 
 #[test]
