@@ -5,7 +5,8 @@
 //!
 //! - [`Signal`]: the fourteen reasons for which control leaves a fiber;
 //! - [`Status`]: what a fiber is doing, which is the number of its last signal;
-//! - [`Mask`]: the signals of a fiber that its resumer catches, and [`Flags`], the letters that spell it.
+//! - [`Mask`]: the signals of a fiber that its resumer catches, and [`Flags`], the letters that spell it;
+//! - [`Instant`]: time as a number, so that a test's clock can tell any.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -15,7 +16,9 @@ extern crate alloc;
 mod mask;
 mod signal;
 mod status;
+mod time;
 
 pub use mask::{Bindings, Flags, Mask, MaskError};
 pub use signal::{Signal, UnknownSignal};
 pub use status::Status;
+pub use time::Instant;

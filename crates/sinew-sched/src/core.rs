@@ -21,9 +21,10 @@ use crate::worker;
 pub(crate) struct Core {
     /// Where the core goes on when it is not active.
     pub(crate) sp: Cell<StackPointer>,
-    /// The worker that the core belongs to.
     pub(crate) shared: &'static Shared,
-    pub(crate) worker: usize,
+    /// The worker that the core belongs to; for that of a task that migrates, the last one.
+    pub(crate) worker: Cell<usize>,
+    pub(crate) size: StackSize,
     root: Root,
     _stack: Stack,
 }
@@ -52,7 +53,14 @@ impl Core {
         let stack = Stack::take(size)?;
         let top = stack.top().as_ptr();
         let root = task_root(&stack);
-        let core = Core { sp: Cell::new(ptr::null_mut()), shared, worker, root, _stack: stack };
+        let core = Core {
+            sp: Cell::new(ptr::null_mut()),
+            shared,
+            worker: Cell::new(worker),
+            size,
+            root,
+            _stack: stack,
+        };
         let core = Box::into_raw(Box::new(core));
         // SAFETY: the stack is the core's alone and has room for a first frame; its top is page aligned.
         unsafe { (*core).sp.set(prepare(top, worker::core_main, core.cast())) };

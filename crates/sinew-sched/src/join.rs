@@ -46,13 +46,13 @@ impl<T> JoinHandle<T> {
         let this = ManuallyDrop::new(self);
         let task = this.task;
         if task.join.load(Ordering::Acquire) != DONE {
-            let node = Node::new();
+            let node = Node::new(0);
             let address = ptr::from_ref(&node).cast_mut();
             let waits =
                 task.join.compare_exchange(ptr::null_mut(), address, Ordering::AcqRel, Ordering::Acquire);
             if waits.is_ok() {
                 let waiting = Waiting { task, shared: this.shared, node: &node };
-                if let Err(refused) = node.wait() {
+                if let Err(refused) = node.wait(None) {
                     if waiting.give_up() {
                         return Err(Raised {
                             signal: sinew_core::Signal::Error,

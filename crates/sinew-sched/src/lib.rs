@@ -27,18 +27,30 @@
 
 #![warn(missing_docs)]
 
+mod clock;
 mod core;
+mod future;
 mod join;
 mod runtime;
 mod shared;
+mod sleep;
+mod slots;
+mod spawn;
 mod state;
 mod task;
 mod time;
+mod timers;
 mod wait;
 mod wheel;
 mod worker;
 
+pub use clock::{ManualClock, now};
+pub use future::{block_on, spawn_future};
 pub use join::JoinHandle;
-pub use runtime::{Builder, Report, Runtime, spawn};
+pub use runtime::{Builder, Report, Runtime};
+pub use sinew_core::Instant;
+pub use sleep::{Sleep, sleep_async};
+pub use slots::TaskId;
+pub use spawn::{TaskBuilder, spawn, task};
 pub use time::{sleep, sleep_until};
 pub use worker::yield_now;

@@ -3,16 +3,16 @@
 use std::fmt;
 use std::time::Duration;
 
-use crossbeam_deque::Worker as Deque;
 use sinew_fiber::{Level, Raised, Stack, StackSize};
 use sinew_sync::atomic::Ordering;
 use sinew_sync::thread::{self, JoinHandle as ThreadHandle};
 
+use crate::clock::{Clock, ManualClock};
+use crate::future::spawn_future_on;
 use crate::join::JoinHandle;
 use crate::shared::Shared;
-use crate::task::Task;
-use crate::time;
-use crate::worker::{self, Worker};
+use crate::spawn::{Options, TaskBuilder, thunk_table};
+use crate::worker::{Queues, Worker};
 
 /// The options of a runtime.
 ///
@@ -28,6 +28,7 @@ pub struct Builder {
     workers: Option<usize>,
     stack: StackSize,
     grace: Duration,
+    clock: Option<ManualClock>,
 }
 
 impl Builder {
@@ -50,6 +51,12 @@ impl Builder {
         self
     }
 
+    /// Lets `clock` tell the time, instead of the system: see [`ManualClock`].
+    pub fn manual_clock(mut self, clock: &ManualClock) -> Builder {
+        self.clock = Some(clock.clone());
+        self
+    }
+
     /// Starts the workers.
     ///
     /// # Errors
@@ -59,14 +66,17 @@ impl Builder {
         let workers = self.workers.unwrap_or_else(sinew_sync::available_parallelism);
         // A worker cannot do without its first stack: a size that cannot be had is told here.
         drop(Stack::take(self.stack).map_err(std::io::Error::other)?);
-        let deques: Vec<Deque<&'static Task>> = (0..workers).map(|_| Deque::new_lifo()).collect();
-        let stealers = deques.iter().map(Deque::stealer).collect();
-        let shared: &'static Shared = Box::leak(Box::new(Shared::new(stealers, self.stack)));
+        let queues: Vec<Queues> = (0..workers).map(|_| Queues::new()).collect();
+        let clock = self.clock.clone().map_or(Clock::System, Clock::Manual);
+        let shared: &'static Shared = Box::leak(Box::new(Shared::new(&queues, self.stack, clock)));
+        if let Some(clock) = &self.clock {
+            clock.drives(shared);
+        }
         let mut runtime = Runtime { shared, threads: Vec::new(), grace: self.grace };
-        for (index, deque) in deques.into_iter().enumerate() {
-            let thread = thread::Builder::new()
-                .name(format!("sinew-worker-{index}"))
-                .spawn(move || Worker::new(index, shared, deque).run())?;
+        for (index, queues) in queues.into_iter().enumerate() {
+            let thread = thread::Builder::new().name(format!("sinew-worker-{index}")).spawn(move || {
+                Worker::new(index, shared, queues).enter(None);
+            })?;
             runtime.threads.push(thread);
         }
         Ok(runtime)
@@ -102,7 +112,7 @@ impl Runtime {
 
     /// The options of a runtime.
     pub fn builder() -> Builder {
-        Builder { workers: None, stack: StackSize::default(), grace: Duration::from_secs(5) }
+        Builder { workers: None, stack: StackSize::default(), grace: Duration::from_secs(5), clock: None }
     }
 
     /// Runs `body` as a task and waits for it.
@@ -110,16 +120,37 @@ impl Runtime {
     /// # Errors
     ///
     /// The signal or panic that it ended with.
-    pub fn run<T: Send + 'static>(&self, body: impl FnOnce() -> T + Send + 'static) -> Result<T, Raised> {
+    pub fn run<F, T>(&self, body: F) -> Result<T, Raised>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
         self.spawn(body).join()
     }
 
+    /// The options of a task.
+    pub fn task(&self) -> TaskBuilder {
+        TaskBuilder { shared: self.shared, options: Options::default() }
+    }
+
+    /// Starts a task that polls `future`.
+    pub fn spawn_future<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: Send + 'static> + Send + 'static,
+    {
+        spawn_future_on(self.shared, future)
+    }
+
     /// Starts a task. On a runtime that is shutting down it starts cancelled.
-    pub fn spawn<T: Send + 'static>(&self, body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    pub fn spawn<F, T>(&self, body: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
         let task = self.shared.take_slot();
-        // SAFETY: a fresh slot, prepared for `T`.
+        // SAFETY: a fresh slot, prepared for a body that returns a `T`.
         let handle = unsafe {
-            task.prepare(body);
+            task.prepare(body, thunk_table::<F, T>(), self.shared);
             JoinHandle::new(task, self.shared)
         };
         self.shared.admit(task);
@@ -139,7 +170,7 @@ impl Runtime {
         let mut left = self.shared.active();
         for level in [Level::Cancel, Level::Kill] {
             if left > 0 {
-                left = self.shared.drain(level, time::after(grace));
+                left = self.shared.drain(level, grace);
             }
         }
         self.shared.stopping.store(true, Ordering::Release);
@@ -148,6 +179,10 @@ impl Runtime {
             for thread in self.threads.drain(..) {
                 let _ = thread.join();
             }
+            self.shared.give_chunks();
+        }
+        if let Clock::Manual(clock) = &self.shared.clock {
+            clock.forgets(self.shared);
         }
         Report { left }
     }
@@ -165,23 +200,4 @@ impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Runtime").field("workers", &self.threads.len()).finish_non_exhaustive()
     }
-}
-
-/// Starts a task on the runtime that runs the caller.
-///
-/// # Panics
-///
-/// If the caller is not a task; use [`Runtime::spawn`] there.
-#[inline]
-pub fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    let worker = worker::current().expect("`spawn` is for tasks: use `Runtime::spawn` on this thread");
-    let task = worker.take_slot();
-    // SAFETY: a fresh slot, prepared for `T`.
-    let handle = unsafe {
-        task.prepare(body);
-        JoinHandle::new(task, worker.shared)
-    };
-    worker.shared.admit(task);
-    worker.push_new(task);
-    handle
 }

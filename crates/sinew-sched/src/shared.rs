@@ -29,35 +29,39 @@
 
 use std::ptr;
 
-use crossbeam_deque::{Injector, Steal, Stealer, Worker as Deque};
+use crossbeam_deque::{Injector, Steal, Stealer};
+use sinew_core::Instant;
 use sinew_fiber::{Level, StackSize};
 use sinew_sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 use sinew_sync::statics::OnceLock;
 use sinew_sync::thread::{self, Thread};
 use sinew_sync::{Mutex, park_timeout};
 
+use crate::clock::{Clock, system_now};
+use crate::slots::{self, CHUNK};
 use crate::task::{Task, TaskRef};
-
-/// Slots that are made at once.
-const SLAB: usize = 256;
+use crate::timers::Timers;
+use crate::worker::Queues;
 
 /// How long an idle worker sleeps while others are busy before it looks whether one of them has a backlog.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_micros(500);
 
 pub(crate) struct Shared {
     pub(crate) injector: Injector<&'static Task>,
-    pub(crate) stealers: Box<[Stealer<&'static Task>]>,
+    /// The other ends of each worker's queues: new tasks, and woken ones.
+    pub(crate) stealers: Box<[(Stealer<&'static Task>, Stealer<&'static Task>)]>,
     pub(crate) inboxes: Box<[Inbox]>,
     /// How many workers lie in their beds, or are about to get up.
     sleepers: AtomicUsize,
     pub(crate) stack: StackSize,
-    slabs: Mutex<Vec<&'static [Task]>>,
+    pub(crate) clock: Clock,
+    chunks: Mutex<Vec<&'static [Task]>>,
     free: Mutex<Vec<&'static Task>>,
     /// Tasks spawned by threads that are no workers.
     pub(crate) spawned_outside: AtomicU64,
     /// No task is admitted any more.
     pub(crate) closed: AtomicBool,
-    /// The workers end when they have nothing to do, and no task that has blocked.
+    /// The workers end when no task is left.
     pub(crate) stopping: AtomicBool,
     /// Who waits for the last task to end.
     drained: Mutex<Option<Thread>>,
@@ -69,6 +73,7 @@ pub(crate) struct Inbox {
     head: AtomicPtr<Task>,
     asleep: AtomicBool,
     thread: OnceLock<Thread>,
+    pub(crate) timers: Timers,
     /// Tasks that the worker has spawned and ended. Only the worker writes them.
     pub(crate) spawned: AtomicU64,
     pub(crate) ended: AtomicU64,
@@ -80,6 +85,7 @@ impl Inbox {
             head: AtomicPtr::new(ptr::null_mut()),
             asleep: AtomicBool::new(false),
             thread: OnceLock::new(),
+            timers: Timers::new(),
             spawned: AtomicU64::new(0),
             ended: AtomicU64::new(0),
         }
@@ -122,14 +128,16 @@ impl Inbox {
 }
 
 impl Shared {
-    pub(crate) fn new(stealers: Vec<Stealer<&'static Task>>, stack: StackSize) -> Shared {
+    /// What workers with these queues share.
+    pub(crate) fn new(queues: &[Queues], stack: StackSize, clock: Clock) -> Shared {
         Shared {
             injector: Injector::new(),
-            inboxes: stealers.iter().map(|_| Inbox::new()).collect(),
-            stealers: stealers.into(),
+            inboxes: queues.iter().map(|_| Inbox::new()).collect(),
+            stealers: queues.iter().map(|queues| (queues.new.stealer(), queues.woken.stealer())).collect(),
             sleepers: AtomicUsize::new(0),
             stack,
-            slabs: Mutex::new(Vec::new()),
+            clock,
+            chunks: Mutex::new(Vec::new()),
             free: Mutex::new(Vec::new()),
             spawned_outside: AtomicU64::new(0),
             closed: AtomicBool::new(false),
@@ -194,9 +202,8 @@ impl Shared {
         self.sleepers.load(Ordering::Relaxed) + 1 == self.inboxes.len()
     }
 
-    /// Sleeps until there is something for `worker` to do, or until `timeout`; or, if it may end, until the runtime
-    /// stops.
-    pub(crate) fn sleep(&self, worker: usize, timeout: Option<std::time::Duration>, may_end: bool) {
+    /// Sleeps until there is something for `worker` to do, or until `alarm`, when its next timer is due.
+    pub(crate) fn sleep(&self, worker: usize, alarm: Option<Instant>) {
         let inbox = &self.inboxes[worker];
         inbox.thread.get_or_init(thread::current);
         inbox.asleep.store(true, Ordering::Relaxed);
@@ -204,15 +211,17 @@ impl Shared {
         fence(Ordering::SeqCst);
         let work = !inbox.head.load(Ordering::Relaxed).is_null()
             || !self.injector.is_empty()
-            || self.stealers.iter().any(|stealer| !stealer.is_empty())
-            || may_end && self.stopping.load(Ordering::Relaxed);
-        if !work {
+            || self.stealers.iter().any(|(new, woken)| !new.is_empty() || !woken.is_empty())
+            || self.has_ended();
+        if !work && !self.clock_jumps(others_busy) {
+            let timeout = self.until(alarm);
             let timeout = match timeout {
                 Some(timeout) if others_busy => Some(timeout.min(LOOK_AGAIN)),
                 None if others_busy => Some(LOOK_AGAIN),
                 timeout => timeout,
             };
             match timeout {
+                Some(timeout) if timeout.is_zero() => (),
                 Some(timeout) => park_timeout(timeout),
                 None => {
                     while inbox.asleep.load(Ordering::Acquire) {
@@ -225,8 +234,35 @@ impl Shared {
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// How long to sleep until `alarm`. On a manual clock, whose time does not pass by itself, whoever moves it wakes
+    /// everybody.
+    fn until(&self, alarm: Option<Instant>) -> Option<std::time::Duration> {
+        let now = self.clock.now();
+        match (&self.clock, alarm?) {
+            (Clock::Manual(_), alarm) if alarm > now => None,
+            (_, alarm) => Some(alarm - now),
+        }
+    }
+
+    /// Moves a manual clock to the next deadline of all, if everybody sleeps and nothing is queued.
+    fn clock_jumps(&self, others_busy: bool) -> bool {
+        let Clock::Manual(clock) = &self.clock else { return false };
+        let idle =
+            !others_busy && self.inboxes.iter().all(|inbox| inbox.head.load(Ordering::Relaxed).is_null());
+        if !idle || clock.is_held() {
+            return false;
+        }
+        match self.inboxes.iter().filter_map(|inbox| inbox.timers.next()).min() {
+            Some(next) => {
+                clock.jump_to(next);
+                true
+            }
+            None => false,
+        }
+    }
+
     /// Takes work that may run anywhere: from outsiders, then from the other workers.
-    pub(crate) fn steal(&self, worker: usize, into: &Deque<&'static Task>) -> Option<&'static Task> {
+    pub(crate) fn steal(&self, worker: usize, into: &Queues) -> Option<&'static Task> {
         let workers = self.stealers.len();
         loop {
             let mut retry = false;
@@ -234,11 +270,15 @@ impl Shared {
                 retry |= steal.is_retry();
                 steal.success()
             };
-            if let Some(task) = attempt(self.injector.steal_batch_and_pop(into)) {
+            if let Some(task) = attempt(self.injector.steal_batch_and_pop(&into.new)) {
                 return Some(task);
             }
             for victim in (worker + 1..worker + workers).map(|victim| victim % workers) {
-                if let Some(task) = attempt(self.stealers[victim].steal_batch_and_pop(into)) {
+                let (new, woken) = &self.stealers[victim];
+                if let Some(task) = attempt(woken.steal_batch_and_pop(&into.woken)) {
+                    return Some(task);
+                }
+                if let Some(task) = attempt(new.steal_batch_and_pop(&into.new)) {
                     return Some(task);
                 }
             }
@@ -252,13 +292,13 @@ impl Shared {
     #[cold]
     pub(crate) fn take_slots(&self, free: &mut Vec<&'static Task>) {
         let mut shared = self.free.lock();
-        let kept = shared.len().saturating_sub(SLAB);
+        let kept = shared.len().saturating_sub(CHUNK);
         free.extend(shared.drain(kept..));
         drop(shared);
         if free.is_empty() {
-            let slab: &'static [Task] = Box::leak((0..SLAB).map(|_| Task::new()).collect());
-            self.slabs.lock().push(slab);
-            free.extend(slab.iter().rev());
+            let chunk = slots::take_chunk();
+            self.chunks.lock().push(chunk);
+            free.extend(chunk.iter().rev());
         }
     }
 
@@ -277,8 +317,8 @@ impl Shared {
 
     /// Cancels or kills every task that there is.
     pub(crate) fn cancel_all(&self, level: Level) {
-        let slabs = self.slabs.lock().clone();
-        for task in slabs.into_iter().flatten() {
+        let chunks = self.chunks.lock().clone();
+        for task in chunks.into_iter().flatten() {
             let reference: TaskRef = task.reference();
             if task.state.is_live() {
                 task.word.cancel(level);
@@ -303,8 +343,9 @@ impl Shared {
     }
 
     /// Cancels or kills every task, and waits until no task is left, or until `deadline`.
-    pub(crate) fn drain(&self, level: Level, deadline: std::time::Instant) -> u64 {
+    pub(crate) fn drain(&self, level: Level, grace: std::time::Duration) -> u64 {
         const LONGEST: std::time::Duration = std::time::Duration::from_millis(100);
+        let deadline = system_now() + grace;
         *self.drained.lock() = Some(thread::current());
         let mut pause = std::time::Duration::from_millis(1);
         loop {
@@ -312,7 +353,7 @@ impl Shared {
             // been found here.
             self.cancel_all(level);
             let active = self.active();
-            let left = deadline.saturating_duration_since(std::time::Instant::now());
+            let left = deadline - system_now();
             if active == 0 || left.is_zero() {
                 *self.drained.lock() = None;
                 return active;
@@ -322,14 +363,32 @@ impl Shared {
         }
     }
 
-    /// Tells whoever waits in [`Shared::drain`], if the runtime is closed, that a worker has run out of work.
-    pub(crate) fn tell_idle(&self) {
+    /// True if the workers may end.
+    fn has_ended(&self) -> bool {
+        self.stopping.load(Ordering::Acquire) && self.active() == 0
+    }
+
+    /// A worker has run out of work: tells whoever waits in [`Shared::drain`], if the runtime is closed. True if the
+    /// workers may end. The fence is one of a pair also with itself: of two workers that end the last two tasks, one
+    /// sees that both have ended.
+    pub(crate) fn tell_idle(&self) -> bool {
         fence(Ordering::SeqCst); // see `close`
         if self.closed.load(Ordering::Relaxed)
             && let Some(thread) = &*self.drained.lock()
         {
             thread.unpark();
         }
+        self.has_ended()
+    }
+
+    /// Gives the slots of a runtime that has ended to others; chunks with a slot that a handle still has stay.
+    pub(crate) fn give_chunks(&self) {
+        let mut free = self.free.lock();
+        let mut counts = std::collections::HashMap::new();
+        free.iter().for_each(|slot| *counts.entry(slot.id().chunk()).or_insert(0) += 1);
+        let whole = |slot: &Task| counts.get(&slot.id().chunk()) == Some(&CHUNK);
+        free.retain(|slot| !whole(slot));
+        self.chunks.lock().drain(..).filter(|chunk| whole(&chunk[0])).for_each(slots::give_chunk);
     }
 }
 
@@ -340,7 +399,7 @@ mod tests {
     use super::*;
 
     fn shared() -> Arc<Shared> {
-        Arc::new(Shared::new(vec![Deque::new_lifo().stealer()], StackSize::KiB16))
+        Arc::new(Shared::new(&[Queues::new()], StackSize::KiB16, Clock::System))
     }
 
     /// A worker that sleeps when it finds nothing, and a push to its inbox: it always gets the task.
@@ -348,13 +407,13 @@ mod tests {
     fn a_worker_never_sleeps_through_a_push_to_its_inbox() {
         model("shared_push_or_sleep", || {
             let shared = shared();
-            let task: &'static Task = Box::leak(Box::new(Task::new()));
+            let task: &'static Task = Box::leak(Box::new(Task::new(0)));
             let worker = {
                 let shared = shared.clone();
                 thread::spawn(move || {
                     let mut received = 0;
                     while !shared.inboxes[0].drain(|_| received += 1) {
-                        shared.sleep(0, None, true);
+                        shared.sleep(0, None);
                     }
                     received
                 })
@@ -369,7 +428,7 @@ mod tests {
     fn an_inbox_hands_its_tasks_on_once_each_and_oldest_first() {
         model("shared_inbox_order", || {
             let shared = shared();
-            let tasks: [&'static Task; 3] = std::array::from_fn(|_| &*Box::leak(Box::new(Task::new())));
+            let tasks: [&'static Task; 3] = std::array::from_fn(|_| &*Box::leak(Box::new(Task::new(0))));
             let other = {
                 let shared = shared.clone();
                 thread::spawn(move || shared.inboxes[0].push(tasks[2]))

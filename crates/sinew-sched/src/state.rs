@@ -3,6 +3,7 @@
 //! ```text
 //! bits 0-2    phase
 //! bit  3      notified: a wake-up that came while the task was not parked
+//! bits 4-31   the number of the slot, which never changes
 //! bits 32-63  generation: how often the slot was reused
 //!
 //! free ──publish──> queued ──claim──> running ──commit_park──> parked ──unpark──> queued
@@ -27,19 +28,30 @@
 
 use sinew_sync::atomic::{AtomicU64, Ordering};
 
+use crate::slots::TaskId;
+
 const PHASE: u64 = 0b111;
 const FREE: u64 = 0;
 const QUEUED: u64 = 1;
 const RUNNING: u64 = 2;
 const PARKED: u64 = 3;
 const NOTIFIED: u64 = 1 << 3;
+const INDEX: u32 = 4;
 const GENERATION: u32 = 32;
 
 pub(crate) struct StateWord(AtomicU64);
 
 impl StateWord {
-    pub(crate) fn new() -> StateWord {
-        StateWord(AtomicU64::new(FREE))
+    /// The word of the slot with this number.
+    pub(crate) fn new(index: u32) -> StateWord {
+        StateWord(AtomicU64::new(u64::from(index) << INDEX | FREE))
+    }
+
+    /// The number of the slot, and which task of it this is.
+    #[inline]
+    pub(crate) fn id(&self) -> TaskId {
+        let word = self.0.load(Ordering::Relaxed);
+        TaskId::new(word as u32 >> INDEX, (word >> GENERATION) as u32)
     }
 
     /// Which task of the slot this is.
@@ -135,7 +147,8 @@ impl StateWord {
     pub(crate) fn recycle(&self) {
         // Wake-ups of this generation may still come in: one swap, so that none slips past the new generation.
         let word = self.0.load(Ordering::Relaxed);
-        let next = u64::from(((word >> GENERATION) as u32).wrapping_add(1)) << GENERATION | FREE;
+        let generation = u64::from(((word >> GENERATION) as u32).wrapping_add(1));
+        let next = generation << GENERATION | word & u64::from(u32::MAX) & !(PHASE | NOTIFIED) | FREE;
         self.0.swap(next, Ordering::AcqRel);
     }
 }
@@ -151,7 +164,7 @@ mod tests {
     #[test]
     fn state_unpark_is_not_lost() {
         model("state_unpark_is_not_lost", || {
-            let state = Arc::new(StateWord::new());
+            let state = Arc::new(StateWord::new(5));
             let flags = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
             let queue = Arc::new(AtomicU64::new(0));
             state.publish();
@@ -183,7 +196,7 @@ mod tests {
     #[test]
     fn state_stale_wake_up_changes_nothing() {
         model("state_stale_wake_up_changes_nothing", || {
-            let state = Arc::new(StateWord::new());
+            let state = Arc::new(StateWord::new(5));
             state.publish();
             state.claim();
             let stale = {
@@ -193,6 +206,7 @@ mod tests {
             state.recycle();
             state.publish();
             state.claim();
+            assert_eq!(state.id(), TaskId::new(5, 1));
             let parked = state.commit_park();
             assert!(parked, "the new task was woken by a wake-up for the old one");
             assert!(!stale.join().unwrap());

@@ -1,4 +1,10 @@
-//! A task: one slot of a slab, from its spawn to the join of its result.
+//! A task: one slot, from its spawn to the join of its result.
+//!
+//! # Three bodies, one slot
+//!
+//! A [`Kind::Thunk`] is native code that may block anywhere; it is run once, and when it blocks it keeps the stack that
+//! it is on and the thread that it is on. A [`Kind::Migrating`] thunk may go on on any thread. A [`Kind::Future`] is
+//! polled until it is ready, and has no stack in between. State, queues, cancelling and joining are the same for all.
 //!
 //! # Who frees a slot
 //!
@@ -26,18 +32,45 @@ use sinew_fiber::raw::Word;
 use sinew_sync::atomic::{AtomicPtr, Ordering};
 
 use crate::core::Core;
+use crate::shared::Shared;
+use crate::slots::TaskId;
+use crate::spawn::Options;
 use crate::state::StateWord;
 use crate::wait::Node;
 
 /// Bytes of a body or result that lie in the slot itself.
 const INLINE: usize = 16;
 
+/// How a body runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// Native code, which stays on the thread that it started on.
+    Thunk,
+    /// Native code whose author vouches that it may change threads when it blocks.
+    Migrating,
+    /// A future.
+    Future,
+}
+
+/// What a run of a body came to.
+pub(crate) enum Ran {
+    /// It has ended: the outcome is in the slot.
+    Ended,
+    /// It is a future that has to be woken.
+    Pending,
+}
+
 /// What runs, and how its result is taken; one table per type of body.
 pub(crate) struct Table {
-    /// Runs the body that lies in the slot and puts the result, or what ended it, in its place.
-    pub(crate) run: unsafe fn(&'static Task, &Core),
+    pub(crate) kind: Kind,
+    /// There are options.
+    pub(crate) configured: bool,
+    /// Runs the body that lies in the slot, or polls it, and puts the result, or what ended it, in its place.
+    pub(crate) run: unsafe fn(&'static Task, &Core) -> Ran,
     /// Drops the result, or what ended the task.
     pub(crate) drop_result: unsafe fn(&'static Task),
+    /// Finds the options of a body that has not ended; null if it has none.
+    pub(crate) options: unsafe fn(&Task) -> *const Options,
 }
 
 const _: () = assert!(sinew_sync::MODEL || size_of::<Task>() == 64, "one cache line");
@@ -51,8 +84,7 @@ pub(crate) struct Task {
     pub(crate) next: Cell<*const Task>,
     pub(crate) join: AtomicPtr<Node>,
     table: Cell<Option<&'static Table>>,
-    /// The stack that the body is suspended on; null until it blocks for the first time.
-    pub(crate) core: Cell<*const Core>,
+    home: Cell<*const ()>,
     storage: UnsafeCell<MaybeUninit<[u64; INLINE / 8]>>,
 }
 
@@ -72,15 +104,31 @@ pub(crate) struct TaskRef {
     pub(crate) generation: u32,
 }
 
+impl TaskRef {
+    pub(crate) fn of(id: TaskId) -> TaskRef {
+        TaskRef { task: id.slot(), generation: id.generation() }
+    }
+}
+
+/// Where a task that waits goes on.
+pub(crate) enum Home<'a> {
+    /// It has not started.
+    None,
+    /// On this stack.
+    Core(&'a Core),
+    /// On any worker of this runtime, which polls it.
+    Runtime(&'static Shared),
+}
+
 impl Task {
-    pub(crate) fn new() -> Task {
+    pub(crate) fn new(index: u32) -> Task {
         Task {
-            state: StateWord::new(),
+            state: StateWord::new(index),
             word: Word::new(),
             next: Cell::new(ptr::null()),
             join: AtomicPtr::new(ptr::null_mut()),
             table: Cell::new(None),
-            core: Cell::new(ptr::null()),
+            home: Cell::new(ptr::null()),
             storage: UnsafeCell::new(MaybeUninit::uninit()),
         }
     }
@@ -89,16 +137,15 @@ impl Task {
     ///
     /// # Safety
     ///
-    /// The caller took the slot from a free list.
+    /// The caller took the slot from a free list; `table` is for bodies of this type.
     #[inline]
-    pub(crate) unsafe fn prepare<F, T>(&'static self, body: F)
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        self.table.set(Some(&Table { run: run::<F, T>, drop_result: drop_result::<T> }));
+    pub(crate) unsafe fn prepare<F>(&'static self, body: F, table: &'static Table, shared: &'static Shared) {
+        self.table.set(Some(table));
         self.join.store(ptr::null_mut(), Ordering::Relaxed);
-        self.core.set(ptr::null());
+        self.home.set(match table.kind {
+            Kind::Thunk | Kind::Migrating => ptr::null(),
+            Kind::Future => ptr::from_ref(shared).cast(),
+        });
         self.word.reset();
         // SAFETY: the caller owns the slot, and it is free.
         unsafe { self.put(body) };
@@ -114,6 +161,40 @@ impl Task {
         TaskRef { task: self, generation: self.state.generation() }
     }
 
+    #[inline]
+    pub(crate) fn id(&self) -> TaskId {
+        self.state.id()
+    }
+
+    /// Where the task goes on. Only whoever has it queued or runs it asks.
+    #[inline]
+    pub(crate) fn home(&self) -> Home<'_> {
+        let home = self.home.get();
+        if home.is_null() {
+            return Home::None;
+        }
+        // SAFETY: a future's home is its runtime, which is never freed; that of a thunk is the core that it has
+        // blocked on, which it keeps until it has ended.
+        unsafe {
+            match self.table().kind {
+                Kind::Future => Home::Runtime(&*home.cast()),
+                Kind::Thunk | Kind::Migrating => Home::Core(&*home.cast()),
+            }
+        }
+    }
+
+    /// The task, a thunk that runs, is about to block on `core`.
+    #[inline]
+    pub(crate) fn keep_core(&self, core: *const Core) {
+        self.home.set(core.cast());
+    }
+
+    /// The options of a task that has not ended. Only whoever has it queued or runs it asks.
+    pub(crate) fn options(&self) -> Option<&Options> {
+        // SAFETY: the table is that of the body in the slot.
+        unsafe { (self.table().options)(self).as_ref() }
+    }
+
     /// Takes how the task ended out of its slot.
     ///
     /// # Safety
@@ -121,7 +202,7 @@ impl Task {
     /// The task, whose body returns a `T`, has ended, and the caller frees it.
     #[inline]
     pub(crate) unsafe fn take_outcome<T>(&self) -> Result<T, Raised> {
-        // SAFETY: the caller's promise; `run` has put one or the other there, and the table says which.
+        // SAFETY: the caller's promise; `end` has put one or the other there, and the table says which.
         unsafe {
             if ptr::eq(self.table(), &RAISED) {
                 Err(*self.take::<Box<Raised>>())
@@ -131,15 +212,51 @@ impl Task {
         }
     }
 
+    /// Puts how the task ended into its slot.
+    ///
+    /// # Safety
+    ///
+    /// The caller runs the task, whose body returns a `T` and was taken out or dropped.
+    #[inline]
+    pub(crate) unsafe fn end<T>(&self, outcome: Result<T, Raised>) {
+        match outcome {
+            // SAFETY: the caller's promise.
+            Ok(result) => unsafe { self.put::<T>(result) },
+            Err(raised) => {
+                self.table.set(Some(&RAISED));
+                // SAFETY: as above.
+                unsafe { self.put::<Box<Raised>>(Box::new(raised)) };
+            }
+        }
+    }
+
+    /// Puts how a future ended into its slot. Its result, whose destructor may block, is then like that of a thunk.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Task::end`].
+    pub(crate) unsafe fn end_future<T>(&self, outcome: Result<T, Raised>) {
+        self.home.set(ptr::null());
+        self.table.set(Some(&Table {
+            kind: Kind::Thunk,
+            configured: false,
+            run: never_again,
+            drop_result: drop_result::<T>,
+            options: no_options,
+        }));
+        // SAFETY: the caller's promise.
+        unsafe { self.end(outcome) };
+    }
+
     /// # Safety
     ///
     /// The caller owns the storage, and nothing is in it.
     #[inline]
-    unsafe fn put<V>(&self, value: V) {
+    pub(crate) unsafe fn put<V>(&self, value: V) {
         let place = self.storage.get();
         // SAFETY: the caller's promise; the storage is large and aligned enough, or holds a box.
         unsafe {
-            if size_of::<V>() <= INLINE && align_of::<V>() <= 8 {
+            if fits::<V>() {
                 place.cast::<V>().write(value);
             } else {
                 place.cast::<Box<V>>().write(Box::new(value));
@@ -151,54 +268,84 @@ impl Task {
     ///
     /// The caller owns the storage, and a `V` that was put there is in it; afterwards nothing is.
     #[inline]
-    unsafe fn take<V>(&self) -> V {
+    pub(crate) unsafe fn take<V>(&self) -> V {
+        let place = self.storage.get();
+        // SAFETY: the caller's promise.
+        unsafe { if fits::<V>() { place.cast::<V>().read() } else { *place.cast::<Box<V>>().read() } }
+    }
+
+    /// Where the `V` is that was put into the storage. It does not move until it is taken.
+    ///
+    /// # Safety
+    ///
+    /// A `V` that was put there is in the storage.
+    #[inline]
+    pub(crate) unsafe fn stored<V>(&self) -> *mut V {
+        let place = self.storage.get();
+        // SAFETY: the caller's promise.
+        unsafe { if fits::<V>() { place.cast::<V>() } else { &raw mut **place.cast::<Box<V>>() } }
+    }
+
+    /// Drops the `V` in the storage where it is.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Task::take`].
+    pub(crate) unsafe fn drop_stored<V>(&self) {
         let place = self.storage.get();
         // SAFETY: the caller's promise.
         unsafe {
-            if size_of::<V>() <= INLINE && align_of::<V>() <= 8 {
-                place.cast::<V>().read()
+            if fits::<V>() {
+                place.cast::<V>().drop_in_place();
             } else {
-                *place.cast::<Box<V>>().read()
+                place.cast::<Box<V>>().drop_in_place();
             }
         }
     }
 }
 
-/// # Safety
-///
-/// The caller has claimed the task, and its body, of type `F`, has not run.
-unsafe fn run<F, T>(task: &'static Task, core: &Core)
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-{
-    // SAFETY: the caller's promise.
-    let body = unsafe { task.take::<F>() };
-    match core.run(task, body) {
-        // SAFETY: the body was taken out, so nothing is there; the task is still ours.
-        Ok(result) => unsafe { task.put::<T>(result) },
-        Err(raised) => {
-            task.table.set(Some(&RAISED));
-            // SAFETY: as above.
-            unsafe { task.put::<Box<Raised>>(Box::new(raised)) };
-        }
-    }
+/// True if a `V` lies in the slot itself rather than in a box.
+const fn fits<V>() -> bool {
+    size_of::<V>() <= INLINE && align_of::<V>() <= 8
 }
 
 /// The table of a task that ended with a signal, which is in its storage instead of a result. So a small result
 /// needs no allocation.
-static RAISED: Table = Table { run: never_again, drop_result: drop_result::<Box<Raised>> };
+static RAISED: Table = Table {
+    kind: Kind::Thunk,
+    configured: false,
+    run: never_again,
+    drop_result: drop_raised,
+    options: no_options,
+};
 
-unsafe fn never_again(_: &'static Task, _: &Core) {
+unsafe fn never_again(_: &'static Task, _: &Core) -> Ran {
     unreachable!("a task that has ended does not run");
 }
 
 /// # Safety
 ///
+/// The caller frees the task, and what it was raised with was not taken.
+unsafe fn drop_raised(task: &'static Task) {
+    // SAFETY: the caller's promise.
+    drop(unsafe { task.take::<Box<Raised>>() });
+}
+
+/// # Safety
+///
 /// The caller frees the task, and its result, of type `T`, was not taken.
-unsafe fn drop_result<T>(task: &'static Task) {
+pub(crate) unsafe fn drop_result<T>(task: &'static Task) {
     // SAFETY: the caller's promise.
     drop(unsafe { task.take::<T>() });
+}
+
+/// A body without options.
+///
+/// # Safety
+///
+/// None is needed.
+pub(crate) unsafe fn no_options(_: &Task) -> *const Options {
+    ptr::null()
 }
 
 #[cfg(test)]

@@ -1,98 +1,80 @@
-//! Sleeping: deadlines in the worker's timer wheel.
+//! Sleeping, and waiting with a deadline.
 
-use std::cell::RefCell;
-use std::ptr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use sinew_fiber::{Cancelled, Reason, await_};
+use sinew_core::Instant;
+use sinew_fiber::{Cancelled, Reason, Refused, await_};
 
-use crate::task::TaskRef;
-use crate::wheel::{Entry, Wheel};
+use crate::clock::{now, system_now};
+use crate::timers::{Alarm, Ring, Timers};
 use crate::worker;
 
-/// The deadlines of the tasks that sleep on one worker. Only that worker uses it, and no code of others runs while
-/// it is borrowed.
-pub(crate) struct Timers {
-    epoch: Instant,
-    wheel: RefCell<Wheel<TaskRef>>,
-}
-
-impl Timers {
-    pub(crate) fn new() -> Timers {
-        Timers { epoch: Instant::now(), wheel: RefCell::new(Wheel::new(0)) }
-    }
-
-    fn nanoseconds(&self, instant: Instant) -> u64 {
-        let since = instant.saturating_duration_since(self.epoch).as_nanos();
-        u64::try_from(since).unwrap_or(u64::MAX)
-    }
-
-    /// Wakes everybody whose time has come.
-    pub(crate) fn expire(&self, now: Instant) {
-        let now = self.nanoseconds(now);
-        let mut wheel = self.wheel.borrow_mut();
-        if wheel.len() > 0 {
-            // An unpark of a task of this worker only puts it into a queue.
-            wheel.advance(now, |task| worker::unpark(*task));
+/// Runs `wait`, at the end of which the running task is woken at `deadline` at the latest: what it waits for has to be
+/// checked in a loop, and the time too. Only for tasks.
+pub(crate) fn with_alarm<T>(deadline: Instant, wait: impl FnOnce() -> T) -> T {
+    /// Takes the alarm back on every way out.
+    struct Set<'a>(&'a Timers, *const Alarm);
+    impl Drop for Set<'_> {
+        fn drop(&mut self) {
+            // SAFETY: it was set below and has not moved.
+            unsafe { self.0.clear(self.1) };
         }
     }
-
-    /// When the next deadline is, at the earliest.
-    pub(crate) fn next(&self) -> Option<Instant> {
-        let next = self.wheel.borrow().next_deadline()?;
-        Some(self.epoch + Duration::from_nanos(next))
-    }
+    let worker = worker::current().expect("only tasks set alarms");
+    let task = worker::current_task().expect("only tasks set alarms");
+    let timers = worker.timers();
+    let alarm = Alarm::new(Ring::Unpark(task.reference()));
+    // SAFETY: `Set` clears the alarm before it goes.
+    unsafe { timers.set(&raw const alarm, deadline) };
+    let _set = Set(timers, &raw const alarm);
+    wait()
 }
 
 /// Suspends the task for at least `duration`; on a thread that is no worker, the thread. The worker looks at its
 /// timers when it has nothing else to do and every 61 turns, so a sleep is late by less than a millisecond as long
 /// as no task of the worker runs for longer without blocking.
 ///
-/// Unwinds if the task is cancelled or killed.
+/// Unwinds if the task is cancelled or killed, and with the refusal as an error inside the poll of a future: await a
+/// [`Sleep`](crate::sleep_async) there.
 pub fn sleep(duration: Duration) {
-    sleep_until(after(duration));
+    sleep_until(now() + duration);
 }
 
-/// The instant that is `duration` from now; far away if there is none.
-pub(crate) fn after(duration: Duration) -> Instant {
-    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-    let now = Instant::now();
-    now.checked_add(duration).unwrap_or_else(|| now + CENTURY)
-}
-
-/// Suspends the task until `deadline`; see [`sleep`].
+/// Suspends the task until `deadline` on the clock of its runtime ([`now`]); see [`sleep`].
 pub fn sleep_until(deadline: Instant) {
-    let Some(worker) = worker::current() else { return block_until(deadline) };
-    let task = worker::current_task().expect("a worker runs nothing but tasks");
-    /// Takes the entry out of the wheel on every way out. A fiber that is kept in a thread-local is ended when its
-    /// worker, and the wheel with it, is gone.
-    struct Set<'a>(&'a Entry<TaskRef>);
-    impl Drop for Set<'_> {
-        fn drop(&mut self) {
-            if let Some(worker) = worker::current() {
-                // SAFETY: it was inserted below, by the one worker that this thread ever is, and has not moved.
-                unsafe { worker.timers.wheel.borrow_mut().remove(ptr::from_ref(self.0)) };
+    if worker::current().is_none() {
+        return block_until(deadline);
+    }
+    if now() >= deadline {
+        return sinew_fiber::checkpoint();
+    }
+    with_alarm(deadline, || {
+        while now() < deadline {
+            if let Err(refused) = await_(()) {
+                return refused_sleep(refused, deadline);
             }
         }
-    }
-    let entry = Entry::new(task.reference());
-    let timers = &worker.timers;
-    // SAFETY: `Set` removes the entry before it goes.
-    unsafe { timers.wheel.borrow_mut().insert(&raw const entry, timers.nanoseconds(deadline)) };
-    let _set = Set(&entry);
-    while Instant::now() < deadline {
-        match await_(()) {
-            Ok(_) => (),
-            // An infallible call: the error becomes an unwind.
-            Err(refused) if refused.reason() == Reason::Cancelled => sinew_fiber::error(Cancelled),
-            // In a destructor while the thread unwinds, or in a callback of foreign code: the worker waits.
-            Err(_) => block_until(deadline),
-        }
+    });
+}
+
+/// An infallible call that was refused: the error becomes an unwind.
+#[cold]
+fn refused_sleep(refused: Refused, deadline: Instant) {
+    match refused.reason() {
+        Reason::Cancelled => sinew_fiber::error(Cancelled),
+        // In a destructor while the thread unwinds, or in a callback of foreign code: the worker waits.
+        Reason::Unwinding | Reason::FfiScope => block_until(system_now() + (deadline - now())),
+        _ => sinew_fiber::error(refused),
     }
 }
 
+/// Blocks the thread until `deadline` on the system's clock.
 fn block_until(deadline: Instant) {
-    while let left @ 1.. = deadline.saturating_duration_since(Instant::now()).as_nanos() {
-        sinew_sync::park_timeout(Duration::from_nanos(u64::try_from(left).unwrap_or(u64::MAX)));
+    loop {
+        let left = deadline - system_now();
+        if left.is_zero() {
+            return;
+        }
+        sinew_sync::park_timeout(left);
     }
 }

@@ -41,6 +41,11 @@ impl<T> Entry<T> {
             owner,
         }
     }
+
+    /// True while it is in a wheel.
+    pub(crate) fn is_set(&self) -> bool {
+        self.place.get().is_some()
+    }
 }
 
 /// The entries of one worker.

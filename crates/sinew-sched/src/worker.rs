@@ -16,17 +16,16 @@
 use std::cell::{Cell, UnsafeCell};
 use std::collections::VecDeque;
 use std::ptr;
-use std::time::{Duration, Instant};
 
 use crossbeam_deque::{Steal, Worker as Deque};
 use sinew_fiber::StackError;
-use sinew_fiber::raw::{Running, StackPointer, leave_tasks, switch};
+use sinew_fiber::raw::{Running, StackPointer, switch};
 use sinew_sync::atomic::Ordering;
 
 use crate::core::Core;
 use crate::shared::{Inbox, Shared};
-use crate::task::{DETACHED, DONE, Task, TaskRef};
-use crate::time::Timers;
+use crate::task::{DETACHED, DONE, Home, Kind, Ran, Task, TaskRef};
+use crate::timers::Timers;
 use crate::wait::Node;
 
 /// Every how many turns the global queue, the inbox and the timers are looked at although there is local work.
@@ -49,28 +48,42 @@ enum Left {
     Spare(*const Core),
 }
 
+/// The two queues of a worker that others may steal from.
+pub(crate) struct Queues {
+    /// Tasks that have not started, newest first.
+    pub(crate) new: Deque<&'static Task>,
+    /// Tasks that may go on on any worker and are ready, oldest first.
+    pub(crate) woken: Deque<&'static Task>,
+}
+
+impl Queues {
+    pub(crate) fn new() -> Queues {
+        Queues { new: Deque::new_lifo(), woken: Deque::new_fifo() }
+    }
+}
+
 pub(crate) struct Worker {
     index: usize,
     pub(crate) shared: &'static Shared,
-    /// Tasks that have not started; others may steal them.
-    deque: Deque<&'static Task>,
-    /// Tasks that have blocked on this worker and are ready.
+    queues: Queues,
+    /// Tasks that belong to this worker and are ready: they have blocked here, or are pinned.
     ready: UnsafeCell<VecDeque<&'static Task>>,
     spare: UnsafeCell<Vec<*const Core>>,
-    /// How many cores there are: the active one, the spare ones, and those of tasks that have blocked.
-    cores: Cell<usize>,
     free: UnsafeCell<Vec<&'static Task>>,
-    pub(crate) timers: Timers,
     current: Cell<Option<&'static Task>>,
     /// A task for the loop that is switched to.
     next: Cell<Option<&'static Task>>,
+    /// Why that task has to end at once instead of running: there is no stack of the size that it wants.
+    pub(crate) refusal: Cell<Option<StackError>>,
     active: Cell<*const Core>,
     left: Cell<Left>,
     /// All other workers were in bed when this one got up, and it has not woken one: nobody looks whether it has a
     /// backlog.
     unwatched: Cell<bool>,
     turns: Cell<u32>,
-    /// Where the thread's own stack goes on when the worker ends.
+    /// How many more turns the worker may take before it returns to its thread's own stack; none: as many as it likes.
+    steps: Cell<Option<u64>>,
+    /// Where the thread's own stack goes on when the loop returns to it.
     thread: Cell<StackPointer>,
 }
 
@@ -86,8 +99,8 @@ fn worker_pointer() -> *const Worker {
 /// The worker of this thread, if it is one.
 #[inline]
 pub(crate) fn current<'a>() -> Option<&'a Worker> {
-    // SAFETY: the worker lies on its thread's own stack for as long as the pointer is set, and everything that runs
-    // on the thread meanwhile runs within `Worker::run`.
+    // SAFETY: the worker stays where it is for as long as the pointer is set, and everything that runs on the thread
+    // meanwhile runs within `Worker::enter`.
     unsafe { worker_pointer().as_ref() }
 }
 
@@ -105,7 +118,8 @@ pub(crate) fn park() {
 }
 
 /// Lets the other tasks of the worker that are ready run first; on any other thread, other threads. Does nothing
-/// in a destructor while the thread unwinds.
+/// where a task cannot be suspended: in a destructor while the thread unwinds, in the poll of a future, in a callback
+/// of foreign code.
 ///
 /// Unwinds if the task is cancelled or killed.
 #[inline]
@@ -113,7 +127,7 @@ pub fn yield_now() {
     let Some(worker) = current() else { return sinew_sync::thread::yield_now() };
     let task = worker.current.get().expect("a worker runs nothing but tasks");
     sinew_fiber::checkpoint();
-    if !std::thread::panicking() {
+    if sinew_fiber::raw::may_await().is_ok() {
         task.state.yield_();
         worker.push_ready(task);
         worker.leave(task, Left::Nothing);
@@ -125,14 +139,26 @@ pub(crate) fn unpark(task: TaskRef) {
     if !task.task.state.unpark(task.generation) {
         return;
     }
-    // SAFETY: the task was parked, so it has a core, which it keeps until it has ended; and it does not run
-    // before it is queued, just below.
-    let home = unsafe { &*task.task.core.get() };
+    // The task was parked, and does not run before it is queued: it is ours.
+    let task = task.task;
+    match task.home() {
+        Home::Core(core) if task.table().kind == Kind::Thunk => match current() {
+            Some(worker) if ptr::eq(worker.shared, core.shared) && worker.index == core.worker.get() => {
+                worker.push_ready(task);
+            }
+            _ => core.shared.push_to(core.worker.get(), task),
+        },
+        Home::Core(core) => queue_anywhere(core.shared, task),
+        Home::Runtime(shared) => queue_anywhere(shared, task),
+        Home::None => unreachable!("a task that has parked has somewhere to go on"),
+    }
+}
+
+/// Queues a task that may go on anywhere.
+fn queue_anywhere(shared: &'static Shared, task: &'static Task) {
     match current() {
-        Some(worker) if ptr::eq(worker.shared, home.shared) && worker.index == home.worker => {
-            worker.push_ready(task.task);
-        }
-        _ => home.shared.push_to(home.worker, task.task),
+        Some(worker) if ptr::eq(worker.shared, shared) => worker.push_woken(task),
+        _ => shared.inject(task),
     }
 }
 
@@ -153,72 +179,82 @@ pub(crate) fn free(task: &'static Task, shared: &'static Shared) {
 pub(crate) unsafe extern "C" fn core_main(core: *mut ()) -> ! {
     // SAFETY: the core outlives its loop.
     let core: &Core = unsafe { &*core.cast::<Core>() };
-    let worker = current().expect("cores run on workers");
-    worker.arrived();
+    // A core whose tasks migrate runs under several workers, one after the other: look again after every task.
+    here().arrived();
     loop {
-        let Some(task) = worker.next.take().or_else(|| worker.find()).or_else(|| worker.search()) else {
-            // SAFETY: the thread's own stack is suspended in `Worker::run`.
+        let worker = here();
+        if core.size != worker.shared.stack && worker.next.get().is_none() {
+            worker.leave_odd_core(core);
+        }
+        let task = worker.next.take().or_else(|| worker.find()).or_else(|| worker.search());
+        let Some(task) = task else {
+            // SAFETY: the thread's own stack is suspended in `Worker::enter`.
             unsafe { switch(core.sp.as_ptr(), worker.thread.get()) };
-            unreachable!("a worker that has ended is not continued");
+            here().arrived();
+            continue;
         };
-        task.state.claim();
-        worker.current.set(Some(task));
-        if task.core.get().is_null() {
-            // SAFETY: claimed just now, and it has not started: it has no core.
-            unsafe { (task.table().run)(task, core) };
-            worker.finish(task, core);
-        } else {
-            let to = task.core.get();
-            worker.left.set(Left::Spare(core));
-            worker.active.set(to);
-            // SAFETY: the task was parked or has yielded on that core, and it is ours to continue.
-            unsafe { switch(core.sp.as_ptr(), (*to).sp.get()) };
-            worker.arrived();
+        match task.home() {
+            Home::Core(to) => worker.resume(core, task, to),
+            _ => worker.start(core, task),
         }
     }
 }
 
+#[inline]
+fn here<'a>() -> &'a Worker {
+    current().expect("cores run on workers")
+}
+
 impl Worker {
-    pub(crate) fn new(index: usize, shared: &'static Shared, deque: Deque<&'static Task>) -> Worker {
+    pub(crate) fn new(index: usize, shared: &'static Shared, queues: Queues) -> Worker {
         Worker {
             index,
             shared,
-            deque,
+            queues,
             ready: UnsafeCell::default(),
             spare: UnsafeCell::default(),
-            cores: Cell::new(0),
             free: UnsafeCell::default(),
-            timers: Timers::new(),
             current: Cell::new(None),
             next: Cell::new(None),
+            refusal: Cell::new(None),
             active: Cell::new(ptr::null()),
             left: Cell::new(Left::Nothing),
             unwatched: Cell::new(true),
             turns: Cell::new(0),
+            steps: Cell::new(None),
             thread: Cell::new(ptr::null_mut()),
         }
     }
 
-    /// Runs tasks on this thread until the runtime stops.
-    pub(crate) fn run(&self) {
-        WORKER.with(|worker| worker.set(self));
-        let core = self.spare_core().expect("there is memory for a worker's first stack");
-        self.active.set(core);
-        // SAFETY: a fresh core of this worker, which nobody else knows.
-        unsafe { switch(self.thread.as_ptr(), (*core).sp.get()) };
-        WORKER.with(|worker| worker.set(ptr::null()));
-        leave_tasks();
-        // SAFETY: within one statement each (module prose); spare cores have no task, and the active one was left
-        // for good.
-        unsafe {
-            (*self.spare.get()).drain(..).for_each(|core| Core::free(core));
-            Core::free(self.active.get());
-            self.shared.give_slots((*self.free.get()).drain(..));
+    /// Runs tasks on this thread: until the runtime stops, or so many turns, or until there is nothing to do. Returns how
+    /// many of the turns are left.
+    ///
+    /// # Panics
+    ///
+    /// If the worker is running already, further down on this thread.
+    pub(crate) fn enter(&self, steps: Option<u64>) -> u64 {
+        assert!(self.thread.get().is_null(), "a runtime cannot be run by one of its own tasks");
+        if self.active.get().is_null() {
+            self.active.set(self.spare_core().expect("there is memory for a worker's first stack"));
         }
+        self.steps.set(steps);
+        let outer = WORKER.with(|worker| worker.replace(self));
+        let running = Running::now();
+        // SAFETY: the active core is fresh or was left by its loop, and nobody else continues it.
+        unsafe { switch(self.thread.as_ptr(), (*self.active.get()).sp.get()) };
+        running.restore();
+        WORKER.with(|worker| worker.set(outer));
+        self.thread.set(ptr::null_mut());
+        self.steps.get().unwrap_or(0)
     }
 
     fn inbox(&self) -> &Inbox {
         &self.shared.inboxes[self.index]
+    }
+
+    /// The timers of this worker.
+    pub(crate) fn timers(&self) -> &'static Timers {
+        &self.shared.inboxes[self.index].timers
     }
 
     #[inline]
@@ -227,12 +263,30 @@ impl Worker {
         unsafe { (*self.ready.get()).push_back(task) };
     }
 
+    /// Queues a task that may go on anywhere.
+    fn push_woken(&self, task: &'static Task) {
+        self.queues.woken.push(task);
+        self.wake_for(self.queues.woken.len());
+    }
+
     /// Queues a task that was just made.
     #[inline]
     pub(crate) fn push_new(&self, task: &'static Task) {
         count(&self.inbox().spawned);
-        self.deque.push(task);
-        if self.deque.len() >= 2 || self.unwatched.get() {
+        self.queues.new.push(task);
+        self.wake_for(self.queues.new.len());
+    }
+
+    /// Queues a task that was just made and must run here.
+    pub(crate) fn push_new_pinned(&self, task: &'static Task) {
+        count(&self.inbox().spawned);
+        self.push_ready(task);
+    }
+
+    /// Wakes another worker if there is a backlog for it, or if nobody looks whether there is.
+    #[inline]
+    fn wake_for(&self, backlog: usize) {
+        if backlog >= 2 || self.unwatched.get() {
             self.unwatched.set(false);
             self.shared.wake_one();
         }
@@ -261,43 +315,125 @@ impl Worker {
         }
     }
 
+    /// Continues `task`, which has blocked on the core `to`; `core`, whose loop this is, becomes a spare one.
+    #[inline]
+    fn resume(&self, core: &Core, task: &'static Task, to: &Core) {
+        task.state.claim();
+        self.current.set(Some(task));
+        self.left.set(Left::Spare(core));
+        self.active.set(to);
+        to.worker.set(self.index);
+        // SAFETY: the task was parked or has yielded on that core, and it is ours to continue.
+        unsafe { switch(core.sp.as_ptr(), to.sp.get()) };
+        here().arrived();
+    }
+
+    /// Runs `task`, which has not started or is a future, on `core`.
+    #[inline]
+    fn start(&self, core: &Core, task: &'static Task) {
+        let table = task.table();
+        if table.configured && !self.has_stack_for(core, task) {
+            return;
+        }
+        task.state.claim();
+        self.current.set(Some(task));
+        // SAFETY: claimed just now, and it is not on another core.
+        match unsafe { (table.run)(task, core) } {
+            Ran::Ended => here().finish(task, core),
+            Ran::Pending => {
+                self.current.set(None);
+                if !task.state.commit_park() {
+                    self.queues.woken.push(task);
+                }
+            }
+        }
+    }
+
+    /// True if `core` has the stack that `task` asks for, or there is no such stack at all. Else it was started on
+    /// another core, and this one has been a spare one meanwhile.
+    #[cold]
+    fn has_stack_for(&self, core: &Core, task: &'static Task) -> bool {
+        let size = match task.options().and_then(|options| options.stack) {
+            Some(size) if size != core.size && table_is_thunk(task) => size,
+            _ => return true,
+        };
+        match Core::new(size, self.shared, self.index) {
+            Ok(to) => {
+                self.next.set(Some(task));
+                self.leave_core(core, to);
+                false
+            }
+            Err(error) => {
+                self.refusal.set(Some(error));
+                true
+            }
+        }
+    }
+
+    /// Goes on on the core `to`; `core`, which has no task, becomes a spare one.
+    fn leave_core(&self, core: &Core, to: *const Core) {
+        self.left.set(Left::Spare(core));
+        self.active.set(to);
+        // SAFETY: `to` is a spare core or a fresh one.
+        unsafe { switch(core.sp.as_ptr(), (*to).sp.get()) };
+        here().arrived();
+    }
+
+    /// A core of another size was for a task that wanted it so, and is no place for others: it is given up.
+    #[cold]
+    fn leave_odd_core(&self, core: &Core) {
+        match self.spare_core() {
+            Ok(to) => self.leave_core(core, to),
+            // It will have to do until there is memory again.
+            Err(_) => sinew_sync::thread::yield_now(),
+        }
+    }
+
     /// Goes on elsewhere; returns when `task`, which runs, is continued.
     #[inline]
     fn leave(&self, task: &'static Task, left: Left) {
+        // SAFETY: the active core is the one that `task` runs on, whatever stack of its fibers this is.
+        let core = unsafe { &*self.active.get() };
         let to = match self.find() {
             Some(next) if ptr::eq(next, task) => {
                 task.state.claim(); // it yielded, and the queue has nobody else
                 return;
             }
-            Some(next) if !next.core.get().is_null() => {
-                next.state.claim();
-                self.current.set(Some(next));
-                next.core.get()
-            }
-            other => {
-                self.next.set(other);
-                match self.spare_core() {
-                    Ok(core) => core,
-                    Err(error) => return self.stay(task, left, error),
+            Some(next) => match next.home() {
+                Home::Core(to) => {
+                    next.state.claim();
+                    self.current.set(Some(next));
+                    to.worker.set(self.index);
+                    ptr::from_ref(to)
                 }
-            }
+                _ => {
+                    self.next.set(Some(next));
+                    match self.spare_core() {
+                        Ok(to) => to,
+                        Err(error) => return self.stay(task, left, error),
+                    }
+                }
+            },
+            None => match self.spare_core() {
+                Ok(to) => to,
+                Err(error) => return self.stay(task, left, error),
+            },
         };
         let fiber = Running::now();
-        task.core.set(self.active.get());
+        task.keep_core(core);
         self.active.set(to);
         self.left.set(left);
         // SAFETY: `to` is a spare core, or that of a task that was parked or has yielded and is ours to continue.
-        // The active core is the one that `task` runs on, whatever stack of its fibers this is.
-        unsafe { switch((*task.core.get()).sp.as_ptr(), (*to).sp.get()) };
+        unsafe { switch(core.sp.as_ptr(), (*to).sp.get()) };
         fiber.restore();
-        self.arrived();
+        here().arrived();
     }
 
     /// There is no stack for the loop to go on on: a task that only yields goes on, one that has to wait cannot.
     #[cold]
     fn stay(&self, task: &'static Task, left: Left, error: StackError) {
         if let Some(next) = self.next.take() {
-            self.deque.push(next); // it has not started
+            self.put_back(next);
         }
         if let Left::Park(_) = left {
             panic!("a task that blocks needs a stack: {error}");
@@ -307,6 +443,15 @@ impl Worker {
         task.state.claim();
     }
 
+    /// Queues a task again that was found and has not started, or is a future.
+    fn put_back(&self, task: &'static Task) {
+        match task.table().kind {
+            Kind::Future => self.queues.woken.push(task),
+            _ if task.options().is_some_and(|options| options.pinned) => self.push_ready(task),
+            _ => self.queues.new.push(task),
+        }
+    }
+
     /// What has to be done first on a stack that was switched to.
     #[inline]
     fn arrived(&self) {
@@ -314,20 +459,28 @@ impl Worker {
             Left::Nothing => (),
             Left::Park(task) => {
                 if !task.state.commit_park() {
-                    self.push_ready(task);
+                    self.queue_woken(task);
                 }
             }
             Left::Spare(core) => {
                 // SAFETY: within one statement each (module prose); the core was left and has no task.
                 unsafe {
-                    if (*self.spare.get()).len() < SPARE_CORES {
+                    if (*self.spare.get()).len() < SPARE_CORES && (*core).size == self.shared.stack {
                         (*self.spare.get()).push(core);
                     } else {
                         Core::free(core);
-                        self.cores.set(self.cores.get() - 1);
                     }
                 }
             }
+        }
+    }
+
+    /// Queues a task that was just woken while it parked here.
+    #[cold]
+    fn queue_woken(&self, task: &'static Task) {
+        match task.table().kind {
+            Kind::Thunk => self.push_ready(task),
+            Kind::Migrating | Kind::Future => self.push_woken(task),
         }
     }
 
@@ -335,18 +488,8 @@ impl Worker {
         // SAFETY: within one statement (module prose).
         match unsafe { (*self.spare.get()).pop() } {
             Some(core) => Ok(core),
-            None => {
-                let core = Core::new(self.shared.stack, self.shared, self.index)?;
-                self.cores.set(self.cores.get() + 1);
-                Ok(core)
-            }
+            None => Core::new(self.shared.stack, self.shared, self.index),
         }
-    }
-
-    /// True if a task has blocked on this worker and has not ended. Asked by the loop, on a core without a task.
-    fn has_blocked(&self) -> bool {
-        // SAFETY: within one statement (module prose).
-        self.cores.get() > unsafe { (*self.spare.get()).len() } + 1
     }
 
     /// The last step of a task: settles with its handle who frees the slot. A result that nobody wants is dropped as
@@ -365,10 +508,12 @@ impl Worker {
                 free(task, self.shared);
             }
             // SAFETY: whoever waits keeps the node until it is told, and it was in the word once.
-            node => unsafe { Node::tell(node) },
+            node => unsafe { Node::tell(node) }.wake(),
         }
-        self.current.set(None);
-        count(&self.inbox().ended);
+        // The destructor may have blocked, and a task that migrates may have gone on elsewhere.
+        let worker = here();
+        worker.current.set(None);
+        count(&worker.inbox().ended);
     }
 
     /// The next task that is here, if there is one.
@@ -376,21 +521,46 @@ impl Worker {
     fn find(&self) -> Option<&'static Task> {
         let turn = self.turns.get().wrapping_add(1);
         self.turns.set(turn);
-        if turn.is_multiple_of(FAIR) {
-            self.receive();
-            self.timers.expire(Instant::now());
-            // The oldest of the outsiders' tasks, and then of our own, which the newest would else keep waiting.
-            let oldest = self.shared.injector.steal();
-            if let Steal::Success(task) = oldest.or_else(|| self.shared.stealers[self.index].steal()) {
-                return Some(task);
-            }
+        if self.steps.get().is_some() && !self.may_step() {
+            return None;
         }
-        if turn.is_multiple_of(8)
-            && let Some(task) = self.deque.pop()
+        if turn.is_multiple_of(FAIR)
+            && let Some(task) = self.find_fairly()
         {
             return Some(task);
         }
-        self.pop_ready().or_else(|| self.deque.pop())
+        if turn.is_multiple_of(8)
+            && let Some(task) = self.queues.new.pop()
+        {
+            return Some(task);
+        }
+        if turn.is_multiple_of(2)
+            && let Some(task) = self.queues.woken.pop()
+        {
+            return Some(task);
+        }
+        self.pop_ready().or_else(|| self.queues.woken.pop()).or_else(|| self.queues.new.pop())
+    }
+
+    /// Looks at the inbox and the timers, and takes the oldest of the outsiders' tasks, or of our own, which the
+    /// newest would else keep waiting.
+    #[cold]
+    fn find_fairly(&self) -> Option<&'static Task> {
+        self.receive();
+        self.timers().expire(&self.shared.clock);
+        let oldest = self.shared.injector.steal();
+        match oldest.or_else(|| self.shared.stealers[self.index].0.steal()) {
+            Steal::Success(task) => Some(task),
+            _ => None,
+        }
+    }
+
+    /// Takes one of the turns that are left.
+    #[cold]
+    fn may_step(&self) -> bool {
+        let left = self.steps.get().unwrap_or(0);
+        self.steps.set(Some(left.saturating_sub(1)));
+        left > 0
     }
 
     #[inline]
@@ -400,49 +570,68 @@ impl Worker {
     }
 
     fn receive(&self) -> bool {
-        self.inbox().drain(|task| self.push_ready(task))
+        self.inbox().drain(|task| match task.home() {
+            Home::None if !task.options().is_some_and(|options| options.pinned) => self.queues.new.push(task),
+            _ => self.push_ready(task),
+        })
     }
 
-    /// Looks everywhere, and sleeps until there is something. None when the runtime stops and nobody has blocked here.
+    /// Looks everywhere, and sleeps until there is something. None when the runtime stops and no task is left, or, for
+    /// a worker that runs for some turns only, when there is nothing to do.
     #[cold]
     fn search(&self) -> Option<&'static Task> {
         let mut slept = false;
         loop {
             for _ in 0..SEARCHES {
                 self.receive();
-                self.timers.expire(Instant::now());
-                if let Some(task) = self.find().or_else(|| self.shared.steal(self.index, &self.deque)) {
+                self.timers().expire(&self.shared.clock);
+                let found = self.find().or_else(|| self.shared.steal(self.index, &self.queues));
+                if let Some(task) = found {
                     if slept {
                         self.hand_over_the_watch();
                     }
                     return Some(task);
                 }
+                if self.steps.get().is_some() {
+                    return None;
+                }
                 sinew_sync::hint::spin_loop();
             }
-            // Nobody else can go on with what has blocked here.
-            let may_end = !self.has_blocked();
-            if may_end && self.shared.stopping.load(Ordering::Acquire) {
+            if self.shared.tell_idle() {
+                self.shared.wake_all();
                 return None;
             }
-            self.shared.tell_idle();
-            let timeout = self.timers.next().map(|next| next.saturating_duration_since(Instant::now()));
-            self.shared.sleep(
-                self.index,
-                timeout.map(|timeout| timeout.max(Duration::from_micros(1))),
-                may_end,
-            );
+            self.shared.sleep(self.index, self.timers().next());
             slept = true;
         }
     }
 
     /// Sees to it that somebody looks for backlogs while this worker, which was in bed, works.
     fn hand_over_the_watch(&self) {
-        let alone = self.shared.all_others_sleep() && self.deque.is_empty();
+        let alone = self.shared.all_others_sleep() && self.queues.new.is_empty();
         self.unwatched.set(alone);
         if !alone {
             self.shared.wake_one();
         }
     }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // SAFETY: within one statement each (module prose); spare cores have no task, and the active one was left for
+        // good.
+        unsafe {
+            (*self.spare.get()).drain(..).for_each(|core| Core::free(core));
+            if !self.active.get().is_null() {
+                Core::free(self.active.get());
+            }
+            self.shared.give_slots((*self.free.get()).drain(..));
+        }
+    }
+}
+
+fn table_is_thunk(task: &Task) -> bool {
+    task.table().kind != Kind::Future
 }
 
 /// Counts one more, in a counter that only this thread writes.

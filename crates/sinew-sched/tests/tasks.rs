@@ -4,12 +4,12 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sinew_fiber::{
     Fiber, Generator, Reason, Refused, StackSize, current, defer, error, protect, shield, yield_,
 };
-use sinew_sched::{Runtime, sleep, sleep_until, spawn, yield_now};
+use sinew_sched::{Runtime, now, sleep, sleep_until, spawn, yield_now};
 
 fn runtime(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).build().unwrap()
@@ -177,16 +177,16 @@ fn sleepers_wake_in_the_order_of_their_deadlines_and_never_early() {
     let (order, all_slept) = runtime
         .run(|| {
             let log = Arc::new(std::sync::Mutex::new(Vec::new()));
-            let start = Instant::now();
+            let start = now();
             let tasks: Vec<_> = [30u64, 10, 20]
                 .into_iter()
                 .map(|milliseconds| {
                     let log = log.clone();
                     spawn(move || {
-                        let began = Instant::now();
+                        let began = now();
                         let deadline = start + Duration::from_millis(milliseconds);
                         sleep_until(deadline);
-                        assert!(Instant::now() >= deadline);
+                        assert!(now() >= deadline);
                         log.lock().unwrap().push(milliseconds);
                         began < start + Duration::from_millis(10)
                     })

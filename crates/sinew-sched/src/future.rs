@@ -1,0 +1,223 @@
+//! Futures as tasks, and waiting for one from a task or thread.
+//!
+//! A future is polled on a worker's stack and has none of its own, so while it is polled nothing may block: the stack
+//! belongs to the loop. Its waker is the id of its task, so cloning and dropping one is free; waking is
+//! [`worker::unpark`], with all that the state word promises: a wake-up during the poll has it polled again, a late
+//! one changes nothing.
+//!
+//! A cancelled future is not polled any more: it is dropped, by the worker that would have polled it.
+
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+use std::pin::{Pin, pin};
+use std::ptr;
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
+
+use sinew_fiber::raw::{may_await, polling};
+use sinew_fiber::{Cancelled, Refused, await_};
+use sinew_sync::atomic::Ordering;
+use sinew_sync::thread::{self, Thread};
+
+use crate::core::Core;
+use crate::join::JoinHandle;
+use crate::shared::Shared;
+use crate::sleep::OwnTimers;
+use crate::slots::TaskId;
+use crate::spawn::{Configured, Options, options_of};
+use crate::task::{Kind, Ran, Table, Task, TaskRef, drop_result, no_options};
+use crate::worker;
+
+/// Starts a task that polls `future`, on the runtime that runs the caller. Unlike a body that blocks it needs no stack
+/// while it waits, and may go on on any worker.
+///
+/// # Panics
+///
+/// If the caller is not a task; use [`Runtime::spawn_future`](crate::Runtime::spawn_future) there.
+pub fn spawn_future<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    let worker = worker::current().expect("`spawn_future` is for tasks: use `Runtime::spawn_future` here");
+    spawn_future_on(worker.shared, future)
+}
+
+pub(crate) fn spawn_future_on<F>(shared: &'static Shared, future: F) -> JoinHandle<F::Output>
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    let worker = worker::current().filter(|worker| ptr::eq(worker.shared, shared));
+    let task = worker.map_or_else(|| shared.take_slot(), |worker| worker.take_slot());
+    // SAFETY: a fresh slot, with a table for what is put there.
+    let handle = unsafe {
+        task.prepare(Plain(future), future_table::<Plain<F>>(), shared);
+        JoinHandle::new(task, shared)
+    };
+    shared.admit(task);
+    match worker {
+        Some(worker) => worker.push_new(task),
+        None => {
+            shared.spawned_outside.fetch_add(1, Ordering::AcqRel);
+            shared.inject(task);
+        }
+    }
+    handle
+}
+
+/// Waits for `future`: suspends the running task, or blocks the thread, whenever it is pending.
+///
+/// ```
+/// use sinew_sched::{Runtime, block_on, spawn, spawn_future};
+///
+/// let runtime = Runtime::new();
+/// let answer = runtime.run(|| {
+///     let half = spawn_future(async { 21 });
+///     2 * block_on(async { half.join().unwrap() }).unwrap_or(21)
+/// });
+/// # let _ = answer;
+/// assert_eq!(block_on(async { 42 }).unwrap(), 42); // on any thread
+/// ```
+///
+/// # Errors
+///
+/// Refused where nothing may block ([`Reason::InsidePoll`](sinew_fiber::Reason::InsidePoll) inside the poll of another
+/// future), and when the task is cancelled: the future is dropped then.
+pub fn block_on<F: Future>(future: F) -> Result<F::Output, Refused> {
+    may_await()?;
+    let mut future = pin!(future);
+    if let Some(task) = worker::current_task() {
+        let waker = waker_of(task.id());
+        let mut context = Context::from_waker(&waker);
+        loop {
+            match polling(|| future.as_mut().poll(&mut context)) {
+                Poll::Ready(output) => return Ok(output),
+                Poll::Pending => drop(await_(())?),
+            }
+        }
+    }
+    let waker = Waker::from(std::sync::Arc::new(ThreadWaker(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let timers = OwnTimers::enter();
+    loop {
+        match polling(|| future.as_mut().poll(&mut context)) {
+            Poll::Ready(output) => return Ok(output),
+            Poll::Pending => timers.park(),
+        }
+    }
+}
+
+struct ThreadWaker(Thread);
+
+impl Wake for ThreadWaker {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// What a future task's storage holds: a future, and perhaps options.
+pub(crate) trait Polled {
+    type Future: Future;
+    const CONFIGURED: bool;
+    const OPTIONS: unsafe fn(&Task) -> *const Options;
+
+    /// The future in it.
+    ///
+    /// # Safety
+    ///
+    /// `this` is valid.
+    unsafe fn future(this: *mut Self) -> *mut Self::Future;
+}
+
+pub(crate) struct Plain<F>(F);
+
+impl<F: Future> Polled for Plain<F> {
+    type Future = F;
+    const CONFIGURED: bool = false;
+    const OPTIONS: unsafe fn(&Task) -> *const Options = no_options;
+
+    unsafe fn future(this: *mut Plain<F>) -> *mut F {
+        // SAFETY: the caller's promise.
+        unsafe { &raw mut (*this).0 }
+    }
+}
+
+impl<F: Future> Polled for Configured<F> {
+    type Future = F;
+    const CONFIGURED: bool = true;
+    const OPTIONS: unsafe fn(&Task) -> *const Options = options_of::<Configured<F>>;
+
+    unsafe fn future(this: *mut Configured<F>) -> *mut F {
+        // SAFETY: the caller's promise.
+        unsafe { &raw mut (*this).body }
+    }
+}
+
+pub(crate) fn future_table<P: Polled>() -> &'static Table {
+    const {
+        &Table {
+            kind: Kind::Future,
+            configured: P::CONFIGURED,
+            run: poll::<P>,
+            drop_result: drop_result::<<P::Future as Future>::Output>,
+            options: P::OPTIONS,
+        }
+    }
+}
+
+/// Polls a future once, or drops it if it was cancelled.
+///
+/// # Safety
+///
+/// The caller has claimed the task, which holds a `P` that is not ready yet.
+unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
+    let dropped = Cell::new(false);
+    let drop_future = || {
+        dropped.set(true);
+        // SAFETY: the future is there, and nobody uses it after this.
+        unsafe { task.drop_stored::<P>() };
+    };
+    let outcome = core.run(task, || {
+        polling(|| {
+            if task.word.level().is_some() {
+                drop_future();
+                sinew_fiber::error(Cancelled);
+            }
+            let waker = ManuallyDrop::new(waker_of(task.id()));
+            // SAFETY: the future is there, and does not move until it is dropped where it is.
+            let future = unsafe { Pin::new_unchecked(&mut *P::future(task.stored::<P>())) };
+            let polled = future.poll(&mut Context::from_waker(&waker));
+            if polled.is_ready() {
+                drop_future();
+            }
+            polled
+        })
+    });
+    let outcome = match outcome {
+        Ok(Poll::Pending) => return Ran::Pending,
+        Ok(Poll::Ready(output)) => Ok(output),
+        Err(raised) => {
+            if !dropped.get()
+                && let Err(again) = core.run(task, || polling(drop_future))
+            {
+                std::mem::forget(again); // the first error is the one that is told
+            }
+            Err(raised)
+        }
+    };
+    // SAFETY: the future was dropped, and the task is still ours.
+    unsafe { task.end_future(outcome) };
+    Ran::Ended
+}
+
+/// A waker for the task with this id.
+pub(crate) fn waker_of(id: TaskId) -> Waker {
+    const VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake, |_| ());
+    fn clone(id: *const ()) -> RawWaker {
+        RawWaker::new(id, &VTABLE)
+    }
+    fn wake(id: *const ()) {
+        worker::unpark(TaskRef::of(TaskId::from_u64(id.addr() as u64)));
+    }
+    // SAFETY: the data is a number, which everybody may copy and use from any thread at any time; it is that of a
+    // task, so it has a slot.
+    unsafe { Waker::from_raw(RawWaker::new(ptr::without_provenance(id.as_u64() as usize), &VTABLE)) }
+}

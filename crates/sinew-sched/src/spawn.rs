@@ -1,0 +1,264 @@
+//! Starting tasks: bodies, their options, and where a new task goes.
+
+use std::borrow::Cow;
+use std::ptr;
+
+use sinew_core::Signal;
+use sinew_fiber::{Raised, StackSize, Value};
+use sinew_sync::atomic::Ordering;
+
+use crate::core::Core;
+use crate::future::future_table;
+use crate::join::JoinHandle;
+use crate::shared::Shared;
+use crate::task::{Kind, Ran, Table, Task, drop_result, no_options};
+use crate::worker;
+
+/// What a task was started with besides its body.
+#[derive(Default)]
+pub(crate) struct Options {
+    pub(crate) name: Option<Cow<'static, str>>,
+    /// None: the runtime's.
+    pub(crate) stack: Option<StackSize>,
+    /// Never stolen, also before it has started.
+    pub(crate) pinned: bool,
+}
+
+/// A body with options.
+#[repr(C)]
+pub(crate) struct Configured<F> {
+    pub(crate) options: Options,
+    pub(crate) body: F,
+}
+
+/// Starts a task on the runtime that runs the caller.
+///
+/// # Panics
+///
+/// If the caller is not a task; use [`Runtime::spawn`](crate::Runtime::spawn) there.
+#[inline]
+pub fn spawn<F, T>(body: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let worker = worker::current().expect("`spawn` is for tasks: use `Runtime::spawn` on this thread");
+    let task = worker.take_slot();
+    // SAFETY: a fresh slot, prepared for a body that returns a `T`.
+    let handle = unsafe {
+        task.prepare(body, thunk_table::<F, T>(), worker.shared);
+        JoinHandle::new(task, worker.shared)
+    };
+    worker.shared.admit(task);
+    worker.push_new(task);
+    handle
+}
+
+/// The options of a task, for the runtime that runs the caller; [`Runtime::task`](crate::Runtime::task) is for others.
+///
+/// ```
+/// use sinew_sched::{Runtime, task};
+///
+/// let answer = Runtime::new().run(|| {
+///     let parser = task().name("parser").pinned().spawn(|| 42);
+///     parser.join().unwrap()
+/// });
+/// assert_eq!(answer.unwrap(), 42);
+/// ```
+///
+/// # Panics
+///
+/// If the caller is not a task.
+pub fn task() -> TaskBuilder {
+    let worker = worker::current().expect("`task` is for tasks: use `Runtime::task` on this thread");
+    TaskBuilder { shared: worker.shared, options: Options::default() }
+}
+
+/// The options of a new task; see [`task`].
+#[must_use = "a builder does nothing until `spawn`"]
+pub struct TaskBuilder {
+    pub(crate) shared: &'static Shared,
+    pub(crate) options: Options,
+}
+
+impl TaskBuilder {
+    /// A name for traces, reports and dumps.
+    pub fn name(mut self, name: impl Into<Cow<'static, str>>) -> TaskBuilder {
+        self.options.name = Some(name.into());
+        self
+    }
+
+    /// How large the stack is that the task runs on; the runtime's if not said. A task that asks for another size
+    /// pays for a switch of stacks when it starts.
+    pub fn stack(mut self, stack: StackSize) -> TaskBuilder {
+        self.options.stack = Some(stack);
+        self
+    }
+
+    /// The task stays on the worker that it is first queued on, also before it has started: that of its spawner, or
+    /// from outside the first one.
+    pub fn pinned(mut self) -> TaskBuilder {
+        self.options.pinned = true;
+        self
+    }
+
+    /// Starts a task.
+    pub fn spawn<F, T>(self, body: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        // SAFETY: the body is `Send`, and the table is its own.
+        unsafe { self.start(body, configured_table::<F, T>(Kind::Thunk)) }
+    }
+
+    /// Starts a task that may go on on another thread whenever it blocks.
+    ///
+    /// # Safety
+    ///
+    /// Nothing that the body has on its stack across a blocking call may belong to a thread: no reference to a
+    /// thread-local, no guard of a lock that knows its thread (std's do), no value that is not `Send`. And since a
+    /// compiler may keep the address of a thread-local across a call, functions that use one and block have to reach it
+    /// behind a call that is never inlined.
+    pub unsafe fn spawn_migrating<F, T>(self, body: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        // SAFETY: the body is `Send`, and the table is its own; the rest is the caller's promise.
+        unsafe { self.start(body, configured_table::<F, T>(Kind::Migrating)) }
+    }
+
+    /// Starts a task that stays on the worker of its spawner, so that its body may hold what must not leave the
+    /// thread: a [`Fiber`](sinew_fiber::Fiber), an `Rc`.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a task of the builder's runtime.
+    pub fn spawn_local<F, T>(mut self, body: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + 'static,
+        T: 'static,
+    {
+        let here = worker::current().is_some_and(|worker| ptr::eq(worker.shared, self.shared));
+        assert!(here, "`spawn_local` is for tasks of the same runtime: it starts a task on their worker");
+        self.options.pinned = true;
+        // SAFETY: pinned, so the body does not leave this thread, on which it is run, or dropped; and a handle of
+        // a `T` that is not `Send` does not leave it either.
+        unsafe { self.start(body, configured_table::<F, T>(Kind::Thunk)) }
+    }
+
+    /// Starts a task that polls `future`.
+    pub fn spawn_future<F>(self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: Send + 'static> + Send + 'static,
+    {
+        // SAFETY: the future is `Send`, and the table is its own.
+        unsafe { self.start(future, future_table::<Configured<F>>()) }
+    }
+
+    /// # Safety
+    ///
+    /// `table` is for `Configured<F>`, whose result is a `T`; the body may be sent to wherever the options let it go.
+    unsafe fn start<F, T>(self, body: F, table: &'static Table) -> JoinHandle<T> {
+        let TaskBuilder { shared, options } = self;
+        let pinned = options.pinned;
+        let worker = worker::current().filter(|worker| ptr::eq(worker.shared, shared));
+        let task = worker.map_or_else(|| shared.take_slot(), |worker| worker.take_slot());
+        // SAFETY: a fresh slot; the caller's promise.
+        let handle = unsafe {
+            task.prepare(Configured { options, body }, table, shared);
+            JoinHandle::new(task, shared)
+        };
+        shared.admit(task);
+        match worker {
+            Some(worker) if pinned => worker.push_new_pinned(task),
+            Some(worker) => worker.push_new(task),
+            None => {
+                shared.spawned_outside.fetch_add(1, Ordering::AcqRel);
+                if pinned { shared.push_to(0, task) } else { shared.inject(task) }
+            }
+        }
+        handle
+    }
+}
+
+pub(crate) fn thunk_table<F, T>() -> &'static Table
+where
+    F: FnOnce() -> T,
+{
+    &Table {
+        kind: Kind::Thunk,
+        configured: false,
+        run: run_thunk::<F, T>,
+        drop_result: drop_result::<T>,
+        options: no_options,
+    }
+}
+
+fn configured_table<F, T>(kind: Kind) -> &'static Table
+where
+    F: FnOnce() -> T,
+{
+    match kind {
+        Kind::Migrating => &Table {
+            kind: Kind::Migrating,
+            configured: true,
+            run: run_configured::<F, T>,
+            drop_result: drop_result::<T>,
+            options: options_of::<Configured<F>>,
+        },
+        _ => &Table {
+            kind: Kind::Thunk,
+            configured: true,
+            run: run_configured::<F, T>,
+            drop_result: drop_result::<T>,
+            options: options_of::<Configured<F>>,
+        },
+    }
+}
+
+/// # Safety
+///
+/// The task has a body of type `C`, a [`Configured`], that has not ended.
+pub(crate) unsafe fn options_of<C>(task: &Task) -> *const Options {
+    // SAFETY: the caller's promise; the options come first in it.
+    unsafe { task.stored::<C>().cast() }
+}
+
+/// # Safety
+///
+/// The caller has claimed the task, and its body, of type `F`, has not run.
+unsafe fn run_thunk<F, T>(task: &'static Task, core: &Core) -> Ran
+where
+    F: FnOnce() -> T,
+{
+    // SAFETY: the caller's promise.
+    let body = unsafe { task.take::<F>() };
+    let outcome = core.run(task, body);
+    // SAFETY: the body was taken out, so nothing is there; the task is still ours.
+    unsafe { task.end::<T>(outcome) };
+    Ran::Ended
+}
+
+/// # Safety
+///
+/// As for [`run_thunk`].
+unsafe fn run_configured<F, T>(task: &'static Task, core: &Core) -> Ran
+where
+    F: FnOnce() -> T,
+{
+    // SAFETY: the caller's promise.
+    let Configured { options: _, body } = unsafe { task.take::<Configured<F>>() };
+    let refused = worker::current().and_then(|worker| worker.refusal.take());
+    let outcome = core.run(task, move || match refused {
+        None => Ok(body()),
+        Some(error) => {
+            drop(body);
+            Err(Raised { signal: Signal::Error, value: Value::new(error), trace: None })
+        }
+    });
+    // SAFETY: the body was taken out, so nothing is there; the task is still ours.
+    unsafe { task.end::<T>(outcome.and_then(|outcome| outcome)) };
+    Ran::Ended
+}
