@@ -52,7 +52,8 @@ impl<T> Entry<T> {
 pub(crate) struct Wheel<T> {
     /// The present: all entries of earlier ticks, and of this one, have expired.
     now: u64,
-    heads: [[*const Entry<T>; SLOTS]; LEVELS],
+    /// The slots of level 0, then those of level 1…
+    heads: Box<[*const Entry<T>]>,
     /// Which slots of a level are not empty.
     occupied: [u64; LEVELS],
     length: usize,
@@ -66,13 +67,14 @@ impl<T> Wheel<T> {
     pub(crate) fn new(now: u64) -> Wheel<T> {
         Wheel {
             now: now >> TICK_BITS,
-            heads: [[ptr::null(); SLOTS]; LEVELS],
+            heads: vec![ptr::null(); SLOTS * LEVELS].into(),
             occupied: [0; LEVELS],
             length: 0,
         }
     }
 
     /// How many entries wait.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.length
     }
@@ -104,7 +106,7 @@ impl<T> Wheel<T> {
             let Some((level, slot)) = (*entry).place.take() else { return false };
             let (previous, next) = ((*entry).previous.get(), (*entry).next.get());
             if previous.is_null() {
-                self.heads[level as usize][slot as usize] = next;
+                self.heads[level as usize * SLOTS + slot as usize] = next;
                 if next.is_null() {
                     self.occupied[level as usize] &= !(1 << slot);
                 }
@@ -145,7 +147,7 @@ impl<T> Wheel<T> {
 
     /// Empties one slot whose time has come: entries of the present expire, later ones move down.
     fn open(&mut self, level: usize, slot: usize, expired: &mut impl FnMut(&T)) {
-        let mut entry = std::mem::replace(&mut self.heads[level][slot], ptr::null());
+        let mut entry = std::mem::replace(&mut self.heads[level * SLOTS + slot], ptr::null());
         self.occupied[level] &= !(1 << slot);
         while !entry.is_null() {
             // SAFETY: linked entries are valid, and `expired` is called after the last use of one.
@@ -176,7 +178,7 @@ impl<T> Wheel<T> {
         // The top level goes round: a slot is told by its distance. What is beyond all of them waits in the last.
         let ahead = ((tick >> shift) - (self.now >> shift)).min(SLOTS as u64 - 1);
         let slot = ((self.now >> shift) + ahead) as usize % SLOTS;
-        let head = self.heads[level][slot];
+        let head = self.heads[level * SLOTS + slot];
         entry.place.set(Some((level as u8, slot as u8)));
         entry.previous.set(ptr::null());
         entry.next.set(head);
@@ -184,7 +186,7 @@ impl<T> Wheel<T> {
             // SAFETY: linked entries are valid.
             unsafe { (*head).previous.set(entry) };
         }
-        self.heads[level][slot] = entry;
+        self.heads[level * SLOTS + slot] = entry;
         self.occupied[level] |= 1 << slot;
     }
 
