@@ -203,6 +203,9 @@ unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
             Err(raised)
         }
     };
+    if P::CONFIGURED {
+        core.shared.names.lock().remove(&task.id());
+    }
     // SAFETY: the future was dropped, and the task is still ours.
     unsafe { task.end_future(outcome) };
     Ran::Ended

@@ -29,6 +29,7 @@
 
 mod clock;
 mod core;
+mod current_thread;
 mod future;
 mod join;
 mod runtime;
@@ -45,9 +46,11 @@ mod wheel;
 mod worker;
 
 pub use clock::{ManualClock, now};
+pub use current_thread::CurrentThread;
 pub use future::{block_on, spawn_future};
 pub use join::JoinHandle;
-pub use runtime::{Builder, Report, Runtime};
+pub use runtime::{Builder, Runtime};
+pub use shared::Report;
 pub use sinew_core::Instant;
 pub use sleep::{Sleep, sleep_async};
 pub use slots::TaskId;

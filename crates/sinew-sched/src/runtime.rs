@@ -1,18 +1,19 @@
-//! A runtime: how it starts, what it admits, and how it ends.
+//! A runtime on threads of its own: how it starts, what it admits, and how it ends.
 
 use std::fmt;
+use std::ptr;
 use std::time::Duration;
 
 use sinew_fiber::{Level, Raised, Stack, StackSize};
-use sinew_sync::atomic::Ordering;
 use sinew_sync::thread::{self, JoinHandle as ThreadHandle};
 
 use crate::clock::{Clock, ManualClock};
+use crate::current_thread::CurrentThread;
 use crate::future::spawn_future_on;
 use crate::join::JoinHandle;
-use crate::shared::Shared;
-use crate::spawn::{Options, TaskBuilder, thunk_table};
-use crate::worker::{Queues, Worker};
+use crate::shared::{Report, Shared};
+use crate::spawn::{Options, TaskBuilder, spawn_on};
+use crate::worker::{self, Queues, Worker};
 
 /// The options of a runtime.
 ///
@@ -64,14 +65,7 @@ impl Builder {
     /// If the system cannot start a thread, or has no stack of the size that was asked for.
     pub fn build(self) -> std::io::Result<Runtime> {
         let workers = self.workers.unwrap_or_else(sinew_sync::available_parallelism);
-        // A worker cannot do without its first stack: a size that cannot be had is told here.
-        drop(Stack::take(self.stack).map_err(std::io::Error::other)?);
-        let queues: Vec<Queues> = (0..workers).map(|_| Queues::new()).collect();
-        let clock = self.clock.clone().map_or(Clock::System, Clock::Manual);
-        let shared: &'static Shared = Box::leak(Box::new(Shared::new(&queues, self.stack, clock)));
-        if let Some(clock) = &self.clock {
-            clock.drives(shared);
-        }
+        let (shared, queues) = self.share(workers)?;
         let mut runtime = Runtime { shared, threads: Vec::new(), grace: self.grace };
         for (index, queues) in queues.into_iter().enumerate() {
             let thread = thread::Builder::new().name(format!("sinew-worker-{index}")).spawn(move || {
@@ -81,6 +75,30 @@ impl Builder {
         }
         Ok(runtime)
     }
+
+    /// A runtime that runs its tasks on the calling thread, when it is told to; [`workers`](Builder::workers) is not
+    /// looked at.
+    ///
+    /// # Errors
+    ///
+    /// If there is no stack of the size that was asked for.
+    pub fn build_current_thread(self) -> std::io::Result<CurrentThread> {
+        let (shared, mut queues) = self.share(1)?;
+        Ok(CurrentThread::new(shared, queues.remove(0), self.grace))
+    }
+
+    /// What so many workers share, and their queues.
+    fn share(&self, workers: usize) -> std::io::Result<(&'static Shared, Vec<Queues>)> {
+        // A worker cannot do without its first stack: a size that cannot be had is told here.
+        drop(Stack::take(self.stack).map_err(std::io::Error::other)?);
+        let queues: Vec<Queues> = (0..workers).map(|_| Queues::new()).collect();
+        let clock = self.clock.clone().map_or(Clock::System, Clock::Manual);
+        let shared: &'static Shared = Box::leak(Box::new(Shared::new(&queues, self.stack, clock)));
+        if let Some(clock) = &self.clock {
+            clock.drives(shared);
+        }
+        Ok((shared, queues))
+    }
 }
 
 /// Tasks on a few threads. Dropping it shuts it down.
@@ -88,15 +106,6 @@ pub struct Runtime {
     shared: &'static Shared,
     threads: Vec<ThreadHandle<()>>,
     grace: Duration,
-}
-
-/// How a runtime ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use = "a runtime may leave tasks behind"]
-pub struct Report {
-    /// Tasks that had not ended by the deadline, although they were cancelled and then killed. Their workers are left
-    /// running.
-    pub left: u64,
 }
 
 impl Runtime {
@@ -112,7 +121,8 @@ impl Runtime {
 
     /// The options of a runtime.
     pub fn builder() -> Builder {
-        Builder { workers: None, stack: StackSize::default(), grace: Duration::from_secs(5), clock: None }
+        let grace = Duration::from_secs(5);
+        Builder { workers: None, stack: StackSize::default(), grace, clock: None }
     }
 
     /// Runs `body` as a task and waits for it.
@@ -128,9 +138,13 @@ impl Runtime {
         self.spawn(body).join()
     }
 
-    /// The options of a task.
-    pub fn task(&self) -> TaskBuilder {
-        TaskBuilder { shared: self.shared, options: Options::default() }
+    /// Starts a task. On a runtime that is shutting down it starts cancelled.
+    pub fn spawn<F, T>(&self, body: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        spawn_on(self.shared, body)
     }
 
     /// Starts a task that polls `future`.
@@ -141,56 +155,47 @@ impl Runtime {
         spawn_future_on(self.shared, future)
     }
 
-    /// Starts a task. On a runtime that is shutting down it starts cancelled.
-    pub fn spawn<F, T>(&self, body: F) -> JoinHandle<T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        let task = self.shared.take_slot();
-        // SAFETY: a fresh slot, prepared for a body that returns a `T`.
-        let handle = unsafe {
-            task.prepare(body, thunk_table::<F, T>(), self.shared);
-            JoinHandle::new(task, self.shared)
-        };
-        self.shared.admit(task);
-        self.shared.spawned_outside.fetch_add(1, Ordering::AcqRel);
-        self.shared.inject(task);
-        handle
+    /// The options of a task.
+    pub fn task(&self) -> TaskBuilder {
+        TaskBuilder { shared: self.shared, options: Options::default() }
     }
 
     /// Ends the runtime: cancels all tasks, waits for them up to `grace`, kills what is left, waits as long again,
     /// and says what did not end even so.
+    ///
+    /// A task that does this to its own runtime does not wait for itself: it gets a report of what is left, itself
+    /// included, at once, and the workers end after the last task.
     pub fn shutdown(mut self, grace: Duration) -> Report {
         self.end(grace)
     }
 
     fn end(&mut self, grace: Duration) -> Report {
         self.shared.close();
-        let mut left = self.shared.active();
+        if worker::current().is_some_and(|worker| ptr::eq(worker.shared, self.shared)) {
+            self.shared.cancel_all(Level::Cancel);
+            self.shared.stop();
+            return self.shared.report();
+        }
         for level in [Level::Cancel, Level::Kill] {
-            if left > 0 {
-                left = self.shared.drain(level, grace);
+            if self.shared.active() > 0 {
+                self.shared.drain(level, grace);
             }
         }
-        self.shared.stopping.store(true, Ordering::Release);
-        self.shared.wake_all();
-        if left == 0 {
+        let report = self.shared.report();
+        self.shared.stop();
+        if report.left == 0 {
             for thread in self.threads.drain(..) {
                 let _ = thread.join();
             }
             self.shared.give_chunks();
         }
-        if let Clock::Manual(clock) = &self.shared.clock {
-            clock.forgets(self.shared);
-        }
-        Report { left }
+        report
     }
 }
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        if !self.shared.stopping.load(Ordering::Acquire) {
+        if !self.shared.is_stopping() {
             let _ = self.end(self.grace);
         }
     }

@@ -27,7 +27,10 @@
 //! task that it woke has ended, and the runtime with it. That is some hundred bytes per runtime and 64 for each task
 //! that was ever alive at once.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ptr;
+use std::time::Duration;
 
 use crossbeam_deque::{Injector, Steal, Stealer};
 use sinew_core::Instant;
@@ -38,13 +41,28 @@ use sinew_sync::thread::{self, Thread};
 use sinew_sync::{Mutex, park_timeout};
 
 use crate::clock::{Clock, system_now};
-use crate::slots::{self, CHUNK};
-use crate::task::{Task, TaskRef};
+use crate::slots::{self, CHUNK, TaskId};
+use crate::task::{DONE, Task, TaskRef};
 use crate::timers::Timers;
 use crate::worker::Queues;
 
 /// How long an idle worker sleeps while others are busy before it looks whether one of them has a backlog.
-const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_micros(500);
+const LOOK_AGAIN: Duration = Duration::from_micros(500);
+
+/// How a runtime ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[must_use = "a runtime may leave tasks behind"]
+#[non_exhaustive]
+pub struct Report {
+    /// How many tasks had not ended by the deadline, although they were cancelled and then killed. Their workers are
+    /// left running, and their stacks are never reused.
+    pub left: u64,
+    /// Which: their numbers, and the names of those that have one. At most 100.
+    pub tasks: Vec<(TaskId, Option<String>)>,
+}
+
+/// Tasks that a report names.
+const MOST_REPORTED: usize = 100;
 
 pub(crate) struct Shared {
     pub(crate) injector: Injector<&'static Task>,
@@ -60,9 +78,11 @@ pub(crate) struct Shared {
     /// Tasks spawned by threads that are no workers.
     pub(crate) spawned_outside: AtomicU64,
     /// No task is admitted any more.
-    pub(crate) closed: AtomicBool,
+    closed: AtomicBool,
     /// The workers end when no task is left.
-    pub(crate) stopping: AtomicBool,
+    stopping: AtomicBool,
+    /// The names of the tasks that have one and have not ended.
+    pub(crate) names: Mutex<HashMap<TaskId, Cow<'static, str>>>,
     /// Who waits for the last task to end.
     drained: Mutex<Option<Thread>>,
 }
@@ -142,6 +162,7 @@ impl Shared {
             spawned_outside: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
+            names: Mutex::new(HashMap::new()),
             drained: Mutex::new(None),
         }
     }
@@ -204,6 +225,11 @@ impl Shared {
 
     /// Sleeps until there is something for `worker` to do, or until `alarm`, when its next timer is due.
     pub(crate) fn sleep(&self, worker: usize, alarm: Option<Instant>) {
+        self.sleep_for(worker, alarm, None);
+    }
+
+    /// The same, for at most `limit`.
+    pub(crate) fn sleep_for(&self, worker: usize, alarm: Option<Instant>, limit: Option<Duration>) {
         let inbox = &self.inboxes[worker];
         inbox.thread.get_or_init(thread::current);
         inbox.asleep.store(true, Ordering::Relaxed);
@@ -214,12 +240,8 @@ impl Shared {
             || self.stealers.iter().any(|(new, woken)| !new.is_empty() || !woken.is_empty())
             || self.has_ended();
         if !work && !self.clock_jumps(others_busy) {
-            let timeout = self.until(alarm);
-            let timeout = match timeout {
-                Some(timeout) if others_busy => Some(timeout.min(LOOK_AGAIN)),
-                None if others_busy => Some(LOOK_AGAIN),
-                timeout => timeout,
-            };
+            let limits = [self.until(alarm), limit, others_busy.then_some(LOOK_AGAIN)];
+            let timeout = limits.into_iter().flatten().min();
             match timeout {
                 Some(timeout) if timeout.is_zero() => (),
                 Some(timeout) => park_timeout(timeout),
@@ -236,7 +258,7 @@ impl Shared {
 
     /// How long to sleep until `alarm`. On a manual clock, whose time does not pass by itself, whoever moves it wakes
     /// everybody.
-    fn until(&self, alarm: Option<Instant>) -> Option<std::time::Duration> {
+    fn until(&self, alarm: Option<Instant>) -> Option<Duration> {
         let now = self.clock.now();
         match (&self.clock, alarm?) {
             (Clock::Manual(_), alarm) if alarm > now => None,
@@ -343,11 +365,11 @@ impl Shared {
     }
 
     /// Cancels or kills every task, and waits until no task is left, or until `deadline`.
-    pub(crate) fn drain(&self, level: Level, grace: std::time::Duration) -> u64 {
-        const LONGEST: std::time::Duration = std::time::Duration::from_millis(100);
+    pub(crate) fn drain(&self, level: Level, grace: Duration) -> u64 {
+        const LONGEST: Duration = Duration::from_millis(100);
         let deadline = system_now() + grace;
         *self.drained.lock() = Some(thread::current());
-        let mut pause = std::time::Duration::from_millis(1);
+        let mut pause = Duration::from_millis(1);
         loop {
             // Again and again: who spawns pays for no fence, so a new task may have found the runtime open and not
             // been found here.
@@ -361,6 +383,34 @@ impl Shared {
             park_timeout(left.min(pause));
             pause = (2 * pause).min(LONGEST);
         }
+    }
+
+    /// Lets the workers end when no task is left.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.wake_all();
+        if let Clock::Manual(clock) = &self.clock {
+            clock.forgets(self);
+        }
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Which tasks are left.
+    pub(crate) fn report(&self) -> Report {
+        let left = self.active();
+        let mut tasks = Vec::new();
+        if left > 0 {
+            let chunks = self.chunks.lock().clone();
+            let live = chunks.into_iter().flatten().filter(|task| task.state.is_live());
+            let unfinished = live.filter(|task| task.join.load(Ordering::Relaxed) != DONE).map(Task::id);
+            let names = self.names.lock();
+            let named = unfinished.map(|id| (id, names.get(&id).map(|name| name.clone().into_owned())));
+            tasks.extend(named.take(MOST_REPORTED));
+        }
+        Report { left, tasks }
     }
 
     /// True if the workers may end.
@@ -384,7 +434,7 @@ impl Shared {
     /// Gives the slots of a runtime that has ended to others; chunks with a slot that a handle still has stay.
     pub(crate) fn give_chunks(&self) {
         let mut free = self.free.lock();
-        let mut counts = std::collections::HashMap::new();
+        let mut counts = HashMap::new();
         free.iter().for_each(|slot| *counts.entry(slot.id().chunk()).or_insert(0) += 1);
         let whole = |slot: &Task| counts.get(&slot.id().chunk()) == Some(&CHUNK);
         free.retain(|slot| !whole(slot));

@@ -54,6 +54,24 @@ where
     handle
 }
 
+/// Starts a task on the runtime of `shared`, for a thread that may be no worker of it.
+pub(crate) fn spawn_on<F, T>(shared: &'static Shared, body: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let task = shared.take_slot();
+    // SAFETY: a fresh slot, prepared for a body that returns a `T`.
+    let handle = unsafe {
+        task.prepare(body, thunk_table::<F, T>(), shared);
+        JoinHandle::new(task, shared)
+    };
+    shared.admit(task);
+    shared.spawned_outside.fetch_add(1, Ordering::AcqRel);
+    shared.inject(task);
+    handle
+}
+
 /// The options of a task, for the runtime that runs the caller; [`Runtime::task`](crate::Runtime::task) is for others.
 ///
 /// ```
@@ -162,7 +180,7 @@ impl TaskBuilder {
     /// `table` is for `Configured<F>`, whose result is a `T`; the body may be sent to wherever the options let it go.
     unsafe fn start<F, T>(self, body: F, table: &'static Table) -> JoinHandle<T> {
         let TaskBuilder { shared, options } = self;
-        let pinned = options.pinned;
+        let (pinned, name) = (options.pinned, options.name.clone());
         let worker = worker::current().filter(|worker| ptr::eq(worker.shared, shared));
         let task = worker.map_or_else(|| shared.take_slot(), |worker| worker.take_slot());
         // SAFETY: a fresh slot; the caller's promise.
@@ -170,6 +188,9 @@ impl TaskBuilder {
             task.prepare(Configured { options, body }, table, shared);
             JoinHandle::new(task, shared)
         };
+        if let Some(name) = name {
+            shared.names.lock().insert(task.id(), name);
+        }
         shared.admit(task);
         match worker {
             Some(worker) if pinned => worker.push_new_pinned(task),
@@ -183,7 +204,7 @@ impl TaskBuilder {
     }
 }
 
-pub(crate) fn thunk_table<F, T>() -> &'static Table
+fn thunk_table<F, T>() -> &'static Table
 where
     F: FnOnce() -> T,
 {
@@ -249,7 +270,7 @@ where
     F: FnOnce() -> T,
 {
     // SAFETY: the caller's promise.
-    let Configured { options: _, body } = unsafe { task.take::<Configured<F>>() };
+    let Configured { options, body } = unsafe { task.take::<Configured<F>>() };
     let refused = worker::current().and_then(|worker| worker.refusal.take());
     let outcome = core.run(task, move || match refused {
         None => Ok(body()),
@@ -258,6 +279,9 @@ where
             Err(Raised { signal: Signal::Error, value: Value::new(error), trace: None })
         }
     });
+    if options.name.is_some() {
+        core.shared.names.lock().remove(&task.id());
+    }
     // SAFETY: the body was taken out, so nothing is there; the task is still ours.
     unsafe { task.end::<T>(outcome.and_then(|outcome| outcome)) };
     Ran::Ended

@@ -519,11 +519,16 @@ impl Worker {
     /// The next task that is here, if there is one.
     #[inline]
     fn find(&self) -> Option<&'static Task> {
+        if self.steps.get().is_some() {
+            return self.find_stepping();
+        }
+        self.find_any()
+    }
+
+    #[inline]
+    fn find_any(&self) -> Option<&'static Task> {
         let turn = self.turns.get().wrapping_add(1);
         self.turns.set(turn);
-        if self.steps.get().is_some() && !self.may_step() {
-            return None;
-        }
         if turn.is_multiple_of(FAIR)
             && let Some(task) = self.find_fairly()
         {
@@ -542,6 +547,17 @@ impl Worker {
         self.pop_ready().or_else(|| self.queues.woken.pop()).or_else(|| self.queues.new.pop())
     }
 
+    /// The next task, wherever it is, if there are turns left; it takes one of them.
+    #[cold]
+    fn find_stepping(&self) -> Option<&'static Task> {
+        let left = self.steps.get().filter(|left| *left > 0)?;
+        self.receive();
+        self.timers().expire(&self.shared.clock);
+        let task = self.find_any().or_else(|| self.shared.steal(self.index, &self.queues))?;
+        self.steps.set(Some(left - 1));
+        Some(task)
+    }
+
     /// Looks at the inbox and the timers, and takes the oldest of the outsiders' tasks, or of our own, which the
     /// newest would else keep waiting.
     #[cold]
@@ -553,14 +569,6 @@ impl Worker {
             Steal::Success(task) => Some(task),
             _ => None,
         }
-    }
-
-    /// Takes one of the turns that are left.
-    #[cold]
-    fn may_step(&self) -> bool {
-        let left = self.steps.get().unwrap_or(0);
-        self.steps.set(Some(left.saturating_sub(1)));
-        left > 0
     }
 
     #[inline]
@@ -580,6 +588,9 @@ impl Worker {
     /// a worker that runs for some turns only, when there is nothing to do.
     #[cold]
     fn search(&self) -> Option<&'static Task> {
+        if self.steps.get().is_some() {
+            return None;
+        }
         let mut slept = false;
         loop {
             for _ in 0..SEARCHES {
@@ -591,9 +602,6 @@ impl Worker {
                         self.hand_over_the_watch();
                     }
                     return Some(task);
-                }
-                if self.steps.get().is_some() {
-                    return None;
                 }
                 sinew_sync::hint::spin_loop();
             }
