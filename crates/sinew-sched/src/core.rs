@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::ptr;
 
 use sinew_core::Signal;
-use sinew_fiber::raw::{StackPointer, Word, prepare, run_task, task_root};
+use sinew_fiber::raw::{StackPointer, TaskSetup, place_task_root, prepare, run_task};
 use sinew_fiber::{Hook, Raised, Root, Stack, StackError, StackSize, Value};
 
 use crate::shared::Shared;
@@ -24,8 +24,8 @@ pub(crate) struct Core {
     /// The worker that the core belongs to.
     pub(crate) shared: &'static Shared,
     pub(crate) worker: usize,
+    /// In the stack itself, as the core is: dropping it gives the stack back.
     root: Root,
-    _stack: Stack,
 }
 
 /// What a signal that reaches a task's root does: await parks the task, any other goes on.
@@ -42,6 +42,11 @@ impl Hook for Park {
 
 static PARK: Park = Park;
 
+/// A number for a task, for traces: its slot and how often that was used.
+fn number(task: &Task) -> u64 {
+    (ptr::from_ref(task).addr() as u64 >> 6) << 32 | u64::from(task.state.generation())
+}
+
 impl Core {
     /// A core whose loop has not started.
     pub(crate) fn new(
@@ -50,13 +55,14 @@ impl Core {
         worker: usize,
     ) -> Result<*const Core, StackError> {
         let stack = Stack::take(size)?;
-        let top = stack.top().as_ptr();
-        let root = task_root(&stack);
-        let core = Core { sp: Cell::new(ptr::null_mut()), shared, worker, root, _stack: stack };
-        let core = Box::into_raw(Box::new(core));
-        // SAFETY: the stack is the core's alone and has room for a first frame; its top is page aligned.
-        unsafe { (*core).sp.set(prepare(top, worker::core_main, core.cast())) };
-        Ok(core)
+        // SAFETY: the stack is the core's alone and has room for a first frame below the core, which is there until
+        // `free` drops the root.
+        unsafe {
+            let (root, core, top) = place_task_root::<Core>(stack);
+            let sp = prepare(top, worker::core_main, core.cast());
+            core.write(Core { sp: Cell::new(sp), shared, worker, root });
+            Ok(core)
+        }
     }
 
     /// Gives a spare core's stack back.
@@ -66,14 +72,14 @@ impl Core {
     /// `core` came from [`Core::new`], is not active, has no task, and is not used again.
     pub(crate) unsafe fn free(core: *const Core) {
         // SAFETY: the caller's promise.
-        drop(unsafe { Box::from_raw(core.cast_mut()) });
+        drop(unsafe { core.read() });
     }
 
     /// Runs the body of `task` as a root on this core.
     #[inline]
     pub(crate) fn run<T>(&self, task: &'static Task, body: impl FnOnce() -> T) -> Result<T, Raised> {
-        let word: *const Word = &task.word;
+        let setup = TaskSetup { word: &task.word, hook: &raw const PARK, id: number(task) };
         // SAFETY: task slots and the hook live for ever; the root is the core's, which runs one task at a time.
-        unsafe { run_task(&self.root, word, &raw const PARK as *const dyn Hook, body) }
+        unsafe { run_task(&self.root, &setup, body) }
     }
 }
