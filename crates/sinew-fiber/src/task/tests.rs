@@ -214,34 +214,39 @@ fn a_fiber_left_behind_ends_in_the_task_that_drops_it() {
     }
 }
 
-/// Says each time whether it runs in a task that is cancelled.
-fn sees_cancellation() -> Generator<bool> {
-    Generator::new(|out| {
+/// A fiber that says at each resume whether it runs in a task that is cancelled.
+fn sees_cancellation() -> Fiber {
+    let fiber = Fiber::new(|_| {
         loop {
-            out.yield_(protect(checkpoint).is_err());
+            yield_(protect(checkpoint).is_err()).unwrap();
         }
-    })
-    .unwrap()
+    });
+    fiber.unwrap()
+}
+
+fn sees(fiber: &Fiber) -> bool {
+    assert_eq!(fiber.resume(()).unwrap(), Signal::Yield);
+    fiber.take_value().downcast().unwrap()
 }
 
 #[test]
 fn a_fiber_that_went_on_in_another_task_s_drop_sees_its_own_task_s_cancellation_again() {
     let (tasks, dropper) = (Tasks::new(), Tasks::new());
     let task = || {
-        let below = Rc::new(RefCell::new(sees_cancellation()));
+        let below = Rc::new(sees_cancellation());
         let held = below.clone();
-        assert_eq!(below.borrow_mut().next(), Some(false));
+        assert!(!sees(&below));
         let fiber = Fiber::new(move |_| {
-            let read = || assert_eq!(held.borrow_mut().next(), Some(false));
+            let read = || assert!(!sees(&held));
             defer(read, || drop(yield_(())));
         });
         let fiber = fiber.unwrap();
         assert_eq!(fiber.resume(()).unwrap(), Signal::Yield);
         dropper.run(|| drop(fiber)).unwrap();
         dropper.word.cancel(Level::Kill);
-        assert_eq!(below.borrow_mut().next(), Some(false));
+        assert!(!sees(&below));
         tasks.word.cancel(Level::Kill);
-        assert_eq!(below.borrow_mut().next(), Some(true));
+        assert!(sees(&below));
     };
     tasks.run(task).unwrap();
 }
@@ -255,10 +260,10 @@ fn a_fiber_left_behind_sees_the_cancellation_of_the_task_that_drops_it_and_no_ot
         let (old_word, new_word) = (Word::new(), Word::new());
         let fiber = tasks.run_with(&old_word, || {
             let fiber = Fiber::new(move |_| {
-                let mut seen_below = sees_cancellation();
-                assert_eq!(seen_below.next(), Some(false));
+                let below = sees_cancellation();
+                assert!(!sees(&below));
                 assert!(protect(|| drop(yield_(()))).is_err(), "it is dropped");
-                to.set(Some((protect(checkpoint).is_err(), seen_below.next().unwrap())));
+                to.set(Some((protect(checkpoint).is_err(), sees(&below))));
             });
             let fiber = fiber.unwrap();
             assert_eq!(fiber.resume(()).unwrap(), Signal::Yield);
