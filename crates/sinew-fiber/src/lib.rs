@@ -45,7 +45,7 @@
 //! # Reading the code
 //!
 //! `record.rs` (what a fiber is), `switch.rs` (how stacks change), `fiber/` (its body, resume, end), `raise.rs`
-//! (signals), `unwind.rs` (errors and panics), `root.rs`; `memory/` for the stacks; `sugar.rs` and
+//! (signals), `unwind.rs` (errors and panics), `root.rs`, `task.rs`; `memory/` for the stacks; `sugar.rs` and
 //! `generator.rs` for what is built on top.
 
 #[cfg(panic = "abort")]
@@ -71,6 +71,7 @@ mod root;
 mod scopes;
 mod sugar;
 mod switch;
+mod task;
 mod thread;
 mod trace;
 mod unwind;

@@ -281,7 +281,7 @@ fn way_at_root(root: &Record, signal: Signal) -> Way<'_> {
         Signal::Await => Way::Root(root),
         Signal::Interrupt | Signal::Debug if hooked => Way::Root(root),
         Signal::Interrupt | Signal::Debug => Way::Nobody(root),
-        signal if hooked && root.hook_mask.contains(signal) => Way::Root(root),
+        signal if hooked && root.hook_mask.get().contains(signal) => Way::Root(root),
         _ => Way::Refused(Reason::Uncaught),
     }
 }

@@ -62,7 +62,8 @@ impl Fiber {
             && record.child.get().is_null()
             && me.depth.get() < MAX_DEPTH
             && !std::thread::panicking()
-            && (ptr::eq(record.root.get(), me.root.get()) || record.bind(me))
+            && ((record.is_of_the_task_of(me) && ptr::eq(record.word.get(), me.word.get()))
+                || record.bind(me))
     }
 
     /// Continues the fiber with an error: the innermost of the fibers that are stopped here raises `value` at
@@ -152,7 +153,7 @@ impl Fiber {
     pub(super) fn adopt_chain(&self, me: &Record) {
         let record = self.record();
         record.bind(me);
-        let place = || (record.depth.get(), record.inherited.get());
+        let place = || (record.depth.get(), record.inherited.get(), record.word.get());
         let before = place();
         let own = record.own.get();
         record.leaf().own_status.set(Status::Alive);
@@ -186,10 +187,9 @@ impl Fiber {
         Ok(())
     }
 
-    /// True if the fiber was first resumed under another root than that of `me`.
+    /// True if the fiber was first resumed by another task than that of `me`.
     pub(crate) fn belongs_elsewhere(&self, me: &Record) -> bool {
-        let root = self.record().root.get();
-        !root.is_null() && !ptr::eq(root, me.root.get())
+        self.record().task.get() != 0 && !self.record().is_of_the_task_of(me)
     }
 
     #[cold]
@@ -248,16 +248,23 @@ impl Fiber {
 }
 
 impl Record {
+    /// True if both were first resumed by the same task.
+    #[inline(always)]
+    fn is_of_the_task_of(&self, other: &Record) -> bool {
+        self.task.get() == other.task.get()
+    }
+
     /// Makes `self`, which was never resumed, a fiber of the task of `me` for good. False if it is one of some
     /// task already.
     #[inline]
     fn bind(&self, me: &Record) -> bool {
-        if !self.root.get().is_null() {
+        if self.task.get() != 0 {
             return false;
         }
         // SAFETY: the root of the running fiber is valid.
         unsafe { (*me.root.get()).add_ref() };
         self.root.set(me.root.get());
+        self.task.set(me.task.get());
         self.word.set(me.word.get());
         true
     }
@@ -280,6 +287,7 @@ impl Record {
     #[inline]
     pub(crate) fn hang_below(&self, above: &Record) {
         self.depth.set(above.depth.get().saturating_add(1));
+        self.word.set(above.word.get());
         let mut inherited = above.scope();
         if self.own.get().any(Scope::ENDING) {
             inherited = inherited.without(Scope::SHIELD); // of whoever drops it: that keeps itself only
