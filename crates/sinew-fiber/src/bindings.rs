@@ -153,6 +153,7 @@ fn table_of(record: &Record) -> Arc<Table> {
 }
 
 /// Bindings on their way from the running fiber to a new one, or to a task that another thread will run.
+#[derive(Clone)]
 pub struct Inherited(Arc<Table>);
 
 /// What a new fiber, or a new task, shall have of the bindings of the running one.

@@ -72,6 +72,9 @@ impl Word {
         self.0.fetch_or(bits, Ordering::Release);
     }
 
+    pub fn trip(&self) {}
+    pub fn clear_trip(&self) {}
+
     /// Makes the word quiet, for the next task.
     pub fn reset(&self) {
         self.0.store(0, Ordering::Relaxed);

@@ -56,6 +56,7 @@ compile_error!("sinew-fiber runs on Linux only");
 
 mod bindings;
 mod builder;
+mod catching;
 mod control;
 mod error;
 mod fiber;

@@ -2,6 +2,7 @@
 //! is `unsafe`, and nothing else needs it.
 
 pub use crate::bindings::{Inherited, inherit_bindings};
+pub use crate::catching::{catching, reraise};
 pub use crate::control::Word;
 pub use crate::switch::{Entry, StackPointer, prepare, switch};
 pub use crate::task::{
@@ -14,4 +15,13 @@ pub fn may_await() -> Result<(), crate::Refused> {
 }
 pub fn polling<T>(f: impl FnOnce() -> T) -> T {
     f()
+}
+pub fn open_scope<T>(f: impl FnOnce() -> T) -> T {
+    f()
+}
+pub fn abandon() -> bool {
+    false
+}
+pub fn is_shielded() -> bool {
+    false
 }

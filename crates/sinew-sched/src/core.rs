@@ -29,16 +29,20 @@ pub(crate) struct Core {
     root: Root,
 }
 
-/// What a signal that reaches a task's root does: await parks the task, any other goes on.
+/// The hook of tasks: await parks the task, any other signal that reaches its root goes on.
 struct Park;
 
 impl Hook for Park {
     fn stop(&self, signal: Signal, _payload: Value) -> Value {
-        if signal == Signal::Await {
-            worker::park();
-        }
-        Value::UNIT
+        park_on_await(signal)
     }
+}
+
+pub(crate) fn park_on_await(signal: Signal) -> Value {
+    if signal == Signal::Await {
+        worker::park();
+    }
+    Value::UNIT
 }
 
 static PARK: Park = Park;

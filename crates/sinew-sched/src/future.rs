@@ -13,12 +13,13 @@ use std::pin::{Pin, pin};
 use std::ptr;
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
-use sinew_fiber::raw::{may_await, polling};
+use sinew_fiber::raw::{may_await, polling, set_task_bindings};
 use sinew_fiber::{Cancelled, Refused, await_};
 use sinew_sync::atomic::Ordering;
 use sinew_sync::thread::{self, Thread};
 
 use crate::core::Core;
+use crate::events::Supervised;
 use crate::join::JoinHandle;
 use crate::shared::Shared;
 use crate::sleep::OwnTimers;
@@ -169,6 +170,15 @@ pub(crate) fn future_table<P: Polled>() -> &'static Table {
 ///
 /// The caller has claimed the task, which holds a `P` that is not ready yet.
 unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
+    let options = if P::CONFIGURED { task.options() } else { None };
+    let (supervised, bindings) = match options {
+        Some(options) => {
+            let (name, task) = (options.name.clone(), task.id());
+            let supervised = options.supervisor.clone().map(|events| Supervised { events, task, name });
+            (supervised, options.bindings.clone())
+        }
+        None => (None, None),
+    };
     let dropped = Cell::new(false);
     let drop_future = || {
         dropped.set(true);
@@ -176,6 +186,7 @@ unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
         unsafe { task.drop_stored::<P>() };
     };
     let outcome = core.run(task, || {
+        bindings.into_iter().for_each(set_task_bindings);
         polling(|| {
             if task.word.level().is_some() {
                 drop_future();
@@ -191,7 +202,7 @@ unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
             polled
         })
     });
-    let outcome = match outcome {
+    let mut outcome = match outcome {
         Ok(Poll::Pending) => return Ran::Pending,
         Ok(Poll::Ready(output)) => Ok(output),
         Err(raised) => {
@@ -203,6 +214,9 @@ unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
             Err(raised)
         }
     };
+    if let Some(supervised) = supervised {
+        outcome = supervised.ended(outcome);
+    }
     if P::CONFIGURED {
         core.shared.names.lock().remove(&task.id());
     }

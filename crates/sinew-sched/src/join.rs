@@ -11,6 +11,7 @@ use sinew_fiber::{Level, Raised, Refused, Value};
 use sinew_sync::atomic::Ordering;
 
 use crate::clock::now;
+use crate::frames;
 use crate::shared::Shared;
 use crate::slots::TaskId;
 use crate::task::{DETACHED, DONE, Task};
@@ -135,8 +136,21 @@ impl<T> JoinHandle<T> {
     }
 
     fn end(&self, level: Level) {
-        self.task.word.cancel(level);
-        worker::unpark(self.task.reference());
+        frames::cancel(self.task, level);
+    }
+
+    /// Drops the handle; returns what the task has ended with, if it has failed already.
+    pub(crate) fn detach_or_take_error(self) -> Option<Raised> {
+        let this = ManuallyDrop::new(self);
+        let task = this.task;
+        if this.is_finished() && task.has_raised() {
+            // SAFETY: the task has ended, and we hold its only handle.
+            let raised = unsafe { task.take_raised() };
+            worker::free(task, this.shared);
+            return Some(raised);
+        }
+        drop(ManuallyDrop::into_inner(this));
+        None
     }
 }
 

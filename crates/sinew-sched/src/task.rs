@@ -29,9 +29,12 @@ use std::ptr;
 
 use sinew_fiber::Raised;
 use sinew_fiber::raw::Word;
+use sinew_sync::Arc;
 use sinew_sync::atomic::{AtomicPtr, Ordering};
 
 use crate::core::Core;
+use crate::events::Told;
+use crate::scope::Children;
 use crate::shared::Shared;
 use crate::slots::TaskId;
 use crate::spawn::Options;
@@ -56,6 +59,8 @@ pub(crate) enum Kind {
 pub(crate) enum Ran {
     /// It has ended: the outcome is in the slot.
     Ended,
+    /// The same, and this scope waits for it.
+    EndedIn(Arc<Children>),
     /// It is a future that has to be woken.
     Pending,
 }
@@ -203,13 +208,22 @@ impl Task {
     #[inline]
     pub(crate) unsafe fn take_outcome<T>(&self) -> Result<T, Raised> {
         // SAFETY: the caller's promise; `end` has put one or the other there, and the table says which.
-        unsafe {
-            if ptr::eq(self.table(), &RAISED) {
-                Err(*self.take::<Box<Raised>>())
-            } else {
-                Ok(self.take::<T>())
-            }
-        }
+        unsafe { if self.has_raised() { Err(self.take_raised()) } else { Ok(self.take::<T>()) } }
+    }
+
+    /// True if the task, which has ended, ended with a signal.
+    pub(crate) fn has_raised(&self) -> bool {
+        ptr::eq(self.table(), &RAISED)
+    }
+
+    /// Takes what the task ended with out of its slot.
+    ///
+    /// # Safety
+    ///
+    /// The task [has raised](Task::has_raised) it, and the caller frees the task.
+    pub(crate) unsafe fn take_raised(&self) -> Raised {
+        // SAFETY: the caller's promise.
+        *unsafe { self.take::<Box<Raised>>() }
     }
 
     /// Puts how the task ended into its slot.
@@ -323,12 +337,17 @@ unsafe fn never_again(_: &'static Task, _: &Core) -> Ran {
     unreachable!("a task that has ended does not run");
 }
 
+/// Drops what a task ended with, which nobody has asked for. A failure is told, unless a supervisor was.
+///
 /// # Safety
 ///
 /// The caller frees the task, and what it was raised with was not taken.
 unsafe fn drop_raised(task: &'static Task) {
     // SAFETY: the caller's promise.
-    drop(unsafe { task.take::<Box<Raised>>() });
+    let raised = unsafe { task.take_raised() };
+    if !raised.is_cancelled() && !raised.value.is::<Told>() {
+        eprintln!("task {} failed, and nobody joins it: {raised:#}", task.id());
+    }
 }
 
 /// # Safety

@@ -17,6 +17,7 @@ use sinew_sync::Mutex;
 use sinew_sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock::Clock;
+use crate::frames::Frame;
 use crate::task::TaskRef;
 use crate::wheel::{Entry, Wheel};
 use crate::worker;
@@ -27,6 +28,8 @@ pub(crate) enum Ring {
     Unpark(TaskRef),
     /// This future is polled.
     Wake(Cell<Option<Waker>>),
+    /// What is inside this frame unwinds.
+    Trip(Frame),
 }
 
 /// A deadline that somebody has set.
@@ -106,6 +109,7 @@ impl Timers {
         wheel.advance(now.as_nanos(), |ring| match ring {
             Ring::Unpark(task) => worker::unpark(*task),
             Ring::Wake(waker) => wakers.extend(waker.take()),
+            Ring::Trip(frame) => frame.trip(),
         });
         self.publish(&wheel);
         drop(wheel);

@@ -23,6 +23,7 @@ use sinew_fiber::raw::{Running, StackPointer, switch};
 use sinew_sync::atomic::Ordering;
 
 use crate::core::Core;
+use crate::scope::Children;
 use crate::shared::{Inbox, Shared};
 use crate::task::{DETACHED, DONE, Home, Kind, Ran, Task, TaskRef};
 use crate::timers::Timers;
@@ -340,6 +341,7 @@ impl Worker {
         // SAFETY: claimed just now, and it is not on another core.
         match unsafe { (table.run)(task, core) } {
             Ran::Ended => here().finish(task, core),
+            Ran::EndedIn(children) => here().finish_in(task, core, &children),
             Ran::Pending => {
                 self.current.set(None);
                 if !task.state.commit_park() {
@@ -511,6 +513,32 @@ impl Worker {
             node => unsafe { Node::tell(node) }.wake(),
         }
         // The destructor may have blocked, and a task that migrates may have gone on elsewhere.
+        let worker = here();
+        worker.current.set(None);
+        count(&worker.inbox().ended);
+    }
+
+    /// The last step of a child of a scope.
+    #[cold]
+    fn finish_in(&self, task: &'static Task, core: &Core, children: &Children) {
+        let mut error = None;
+        match task.join.swap(DONE, Ordering::AcqRel) {
+            node if node.is_null() => (),
+            DETACHED => {
+                if task.has_raised() {
+                    // SAFETY: the body has ended, and its handle is gone.
+                    error = Some(unsafe { task.take_raised() });
+                } else {
+                    // SAFETY: as above.
+                    let outcome = core.run(task, || unsafe { (task.table().drop_result)(task) });
+                    error = outcome.err();
+                }
+                free(task, self.shared);
+            }
+            // SAFETY: whoever waits keeps the node until it is told, and it was in the word once.
+            node => unsafe { Node::tell(node) }.wake(),
+        }
+        children.ended(error);
         let worker = here();
         worker.current.set(None);
         count(&worker.inbox().ended);
