@@ -11,7 +11,9 @@
 #![forbid(unsafe_code)]
 
 mod fiber;
+mod idle;
 mod measure;
+mod placement;
 mod task;
 
 use std::process::ExitCode;
@@ -75,7 +77,7 @@ fn main() -> ExitCode {
 }
 
 fn benches() -> impl Iterator<Item = &'static Bench> {
-    fiber::BENCHES.iter().chain(&task::BENCHES)
+    fiber::BENCHES.iter().chain(&task::BENCHES).chain(&idle::BENCHES).chain(&placement::BENCHES)
 }
 
 fn help() -> String {

@@ -99,10 +99,7 @@ impl<T> JoinHandle<T> {
 
     fn wait(&self, deadline: Option<Instant>) -> Waited {
         let node = Node::new(0);
-        let address = ptr::from_ref(&node).cast_mut();
-        let waits =
-            self.task.join.compare_exchange(ptr::null_mut(), address, Ordering::AcqRel, Ordering::Acquire);
-        if waits.is_err() {
+        if !enter(self.task, &node) {
             return Waited::Ended;
         }
         let waiting = Waiting { task: self.task, shared: self.shared, node: &node };
@@ -154,6 +151,27 @@ impl<T> JoinHandle<T> {
     }
 }
 
+/// Puts `node` where the end of `task` finds it. False if the task has ended.
+pub(crate) fn enter(task: &Task, node: &Node) -> bool {
+    let node = ptr::from_ref(node).cast_mut();
+    task.join.compare_exchange(ptr::null_mut(), node, Ordering::AcqRel, Ordering::Acquire).is_ok()
+}
+
+/// Takes `node` back and leaves `word` in its place. False if the task has ended: then it has told the node.
+pub(crate) fn take_back(task: &Task, node: &Node, word: *mut Node) -> bool {
+    let address = ptr::from_ref(node).cast_mut();
+    let taken = task.join.compare_exchange(address, word, Ordering::AcqRel, Ordering::Acquire).is_ok();
+    if !taken {
+        node.wait_out();
+    }
+    taken
+}
+
+/// Lets the task, whose join word is `word`, free itself. False if it has ended.
+pub(crate) fn detach(task: &Task, word: *mut Node) -> bool {
+    task.join.compare_exchange(word, DETACHED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+}
+
 /// How a wait for the end of a task came out.
 enum Waited {
     Ended,
@@ -169,14 +187,8 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    /// Takes the node back and leaves `word` in its place. False if the task has just ended: then it has told the node.
     fn take_back(&self, word: *mut Node) -> bool {
-        let address = ptr::from_ref(self.node).cast_mut();
-        let exchanged = self.task.join.compare_exchange(address, word, Ordering::AcqRel, Ordering::Acquire);
-        if exchanged.is_err() {
-            self.node.wait_out();
-        }
-        exchanged.is_ok()
+        take_back(self.task, self.node, word)
     }
 }
 
@@ -208,12 +220,9 @@ unsafe fn drop_and_free(task: &'static Task, shared: &'static Shared) {
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
-        let task = self.task;
-        let detached =
-            task.join.compare_exchange(ptr::null_mut(), DETACHED, Ordering::AcqRel, Ordering::Acquire);
-        if detached.is_err() {
+        if !detach(self.task, ptr::null_mut()) {
             // SAFETY: the task has ended, and the result is ours to drop.
-            unsafe { drop_and_free(task, self.shared) };
+            unsafe { drop_and_free(self.task, self.shared) };
         }
     }
 }

@@ -29,11 +29,14 @@
 
 mod clock;
 mod core;
+mod cpu;
 mod current_thread;
 mod events;
 mod frames;
 mod future;
 mod join;
+mod placement;
+mod queues;
 mod runtime;
 mod scope;
 mod shared;

@@ -8,6 +8,7 @@ use sinew_fiber::{Level, Raised, Stack, StackSize};
 use sinew_sync::thread::{self, JoinHandle as ThreadHandle};
 
 use crate::clock::{Clock, ManualClock};
+use crate::cpu;
 use crate::current_thread::CurrentThread;
 use crate::future::spawn_future_on;
 use crate::join::JoinHandle;
@@ -30,6 +31,7 @@ pub struct Builder {
     stack: StackSize,
     grace: Duration,
     clock: Option<ManualClock>,
+    pin_workers: Option<bool>,
 }
 
 impl Builder {
@@ -52,6 +54,13 @@ impl Builder {
         self
     }
 
+    /// Whether each worker has a processor of its own, among those that the calling thread may use. If not said, they do
+    /// when there are as many workers as processors.
+    pub fn pin_workers(mut self, pin: bool) -> Builder {
+        self.pin_workers = Some(pin);
+        self
+    }
+
     /// Lets `clock` tell the time, instead of the system: see [`ManualClock`].
     pub fn manual_clock(mut self, clock: &ManualClock) -> Builder {
         self.clock = Some(clock.clone());
@@ -66,9 +75,13 @@ impl Builder {
     pub fn build(self) -> std::io::Result<Runtime> {
         let workers = self.workers.unwrap_or_else(sinew_sync::available_parallelism);
         let (shared, queues) = self.share(workers)?;
+        let cpus = cpu::allowed();
+        let pin = self.pin_workers.unwrap_or(workers == cpus.len()) && !cpus.is_empty();
         let mut runtime = Runtime { shared, threads: Vec::new(), grace: self.grace };
         for (index, queues) in queues.into_iter().enumerate() {
+            let cpu = pin.then(|| cpus[index % cpus.len()]);
             let thread = thread::Builder::new().name(format!("sinew-worker-{index}")).spawn(move || {
+                cpu.into_iter().for_each(cpu::pin);
                 Worker::new(index, shared, queues).enter(None);
             })?;
             runtime.threads.push(thread);
@@ -122,7 +135,7 @@ impl Runtime {
     /// The options of a runtime.
     pub fn builder() -> Builder {
         let grace = Duration::from_secs(5);
-        Builder { workers: None, stack: StackSize::default(), grace, clock: None }
+        Builder { workers: None, stack: StackSize::default(), grace, clock: None, pin_workers: None }
     }
 
     /// Runs `body` as a task and waits for it.

@@ -21,7 +21,7 @@
 //! looked; if none is, it wakes one with the first task that it spawns. Whoever is woken so, and finds nothing, lies
 //! down while another is up.
 //!
-//! Model: `shared_push_or_sleep`.
+//! Models: `shared_push_or_sleep`, `shared_inject_or_sleep`, `shared_last_end_is_seen`.
 //!
 //! A runtime's `Shared` is never freed, nor are its slots: a waker may still be about to wake a worker when the
 //! task that it woke has ended, and the runtime with it. That is some hundred bytes per runtime and 64 for each task
@@ -32,15 +32,16 @@ use std::collections::HashMap;
 use std::ptr;
 use std::time::Duration;
 
-use crossbeam_deque::{Injector, Steal, Stealer};
 use sinew_core::Instant;
 use sinew_fiber::{Level, StackSize};
-use sinew_sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+use sinew_sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use sinew_sync::statics::OnceLock;
 use sinew_sync::thread::{self, Thread};
 use sinew_sync::{Mutex, park_timeout};
 
 use crate::clock::{Clock, system_now};
+use crate::placement::Watch;
+use crate::queues::{Injector, Steal, Stealer};
 use crate::slots::{self, CHUNK, TaskId};
 use crate::task::{DONE, Task, TaskRef};
 use crate::timers::Timers;
@@ -71,6 +72,8 @@ pub(crate) struct Shared {
     pub(crate) inboxes: Box<[Inbox]>,
     /// How many workers lie in their beds, or are about to get up.
     sleepers: AtomicUsize,
+    /// How often in a row a worker got up and found nothing to take from another.
+    in_vain: AtomicU32,
     pub(crate) stack: StackSize,
     pub(crate) clock: Clock,
     chunks: Mutex<Vec<&'static [Task]>>,
@@ -94,6 +97,7 @@ pub(crate) struct Inbox {
     asleep: AtomicBool,
     thread: OnceLock<Thread>,
     pub(crate) timers: Timers,
+    pub(crate) watch: Watch,
     /// Tasks that the worker has spawned and ended. Only the worker writes them.
     pub(crate) spawned: AtomicU64,
     pub(crate) ended: AtomicU64,
@@ -106,9 +110,15 @@ impl Inbox {
             asleep: AtomicBool::new(false),
             thread: OnceLock::new(),
             timers: Timers::new(),
+            watch: Watch::new(),
             spawned: AtomicU64::new(0),
             ended: AtomicU64::new(0),
         }
+    }
+
+    /// True while the worker lies in its bed.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.asleep.load(Ordering::Relaxed)
     }
 
     /// Puts a task into the queue.
@@ -124,7 +134,8 @@ impl Inbox {
         }
     }
 
-    /// Takes everything that is in the queue, oldest first. False if there was nothing.
+    /// Takes everything that is in the queue, oldest first. False if there was nothing. The worker does this, and others
+    /// if it is stuck.
     pub(crate) fn drain(&self, mut each: impl FnMut(&'static Task)) -> bool {
         if self.head.load(Ordering::Relaxed).is_null() {
             return false;
@@ -155,6 +166,7 @@ impl Shared {
             inboxes: queues.iter().map(|_| Inbox::new()).collect(),
             stealers: queues.iter().map(|queues| (queues.new.stealer(), queues.woken.stealer())).collect(),
             sleepers: AtomicUsize::new(0),
+            in_vain: AtomicU32::new(0),
             stack,
             clock,
             chunks: Mutex::new(Vec::new()),
@@ -216,6 +228,24 @@ impl Shared {
             inbox.thread.get().expect("a worker that sleeps has said who it is").unpark();
         }
         woken
+    }
+
+    /// A worker that looked everywhere has found nothing.
+    pub(crate) fn found_nothing(&self) {
+        let in_vain = self.in_vain.load(Ordering::Relaxed);
+        self.in_vain.store(in_vain.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// A worker has taken work from another.
+    pub(crate) fn found_something(&self) {
+        if self.in_vain.load(Ordering::Relaxed) != 0 {
+            self.in_vain.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// How often in a row getting up was in vain, at most 10.
+    pub(crate) fn in_vain(&self) -> u32 {
+        self.in_vain.load(Ordering::Relaxed).min(10)
     }
 
     /// True if all workers but the one that asks are in bed.
@@ -471,6 +501,47 @@ mod tests {
             shared.push_to(0, task);
             assert_eq!(worker.join().unwrap(), 1);
             assert_eq!(shared.sleepers.load(Ordering::Relaxed), 0, "nobody is left in bed");
+        });
+    }
+
+    /// The same for a task that any worker may take.
+    #[test]
+    fn a_worker_never_sleeps_through_a_task_that_is_injected() {
+        model("shared_inject_or_sleep", || {
+            let shared = shared();
+            let task: &'static Task = Box::leak(Box::new(Task::new(0)));
+            let worker = {
+                let shared = shared.clone();
+                thread::spawn(move || {
+                    while shared.injector.steal().success().is_none() {
+                        shared.sleep(0, None);
+                    }
+                })
+            };
+            shared.inject(task);
+            worker.join().unwrap();
+        });
+    }
+
+    /// Two workers end the last two tasks of a runtime that stops, and look whether there are more: one sees that all
+    /// have ended, and tells the other.
+    #[test]
+    fn of_two_workers_that_end_the_last_tasks_one_sees_it() {
+        model("shared_last_end_is_seen", || {
+            let queues = [Queues::new(), Queues::new()];
+            let shared = Arc::new(Shared::new(&queues, StackSize::KiB16, Clock::System));
+            shared.spawned_outside.store(2, Ordering::Relaxed);
+            shared.stopping.store(true, Ordering::Relaxed);
+            let ends = |shared: &Shared, worker: usize| {
+                shared.inboxes[worker].ended.store(1, Ordering::Release);
+                shared.tell_idle()
+            };
+            let other = {
+                let shared = shared.clone();
+                thread::spawn(move || ends(&shared, 1))
+            };
+            let seen = ends(&shared, 0);
+            assert!(other.join().unwrap() || seen);
         });
     }
 

@@ -17,17 +17,17 @@ use std::cell::{Cell, UnsafeCell};
 use std::collections::VecDeque;
 use std::ptr;
 
-use crossbeam_deque::{Steal, Worker as Deque};
 use sinew_fiber::StackError;
 use sinew_fiber::raw::{Running, StackPointer, switch};
 use sinew_sync::atomic::Ordering;
 
 use crate::core::Core;
+use crate::placement::{self, Stopwatch};
+use crate::queues::{Deque, Steal};
 use crate::scope::Children;
 use crate::shared::{Inbox, Shared};
-use crate::task::{DETACHED, DONE, Home, Kind, Ran, Task, TaskRef};
+use crate::task::{Home, Kind, Ran, Settled, Task, TaskRef};
 use crate::timers::Timers;
-use crate::wait::Node;
 
 /// Every how many turns the global queue, the inbox and the timers are looked at although there is local work.
 const FAIR: u32 = 61;
@@ -81,6 +81,11 @@ pub(crate) struct Worker {
     /// All other workers were in bed when this one got up, and it has not woken one: nobody looks whether it has a
     /// backlog.
     unwatched: Cell<bool>,
+    /// How many lone tasks to let pass before another worker is woken for one.
+    lone: Cell<u32>,
+    /// The worker that was last handed a task of a kind that is spread.
+    next_in_turn: Cell<usize>,
+    stopwatch: Stopwatch,
     turns: Cell<u32>,
     /// How many more turns the worker may take before it returns to its thread's own stack; none: as many as it likes.
     steps: Cell<Option<u64>>,
@@ -221,6 +226,9 @@ impl Worker {
             active: Cell::new(ptr::null()),
             left: Cell::new(Left::Nothing),
             unwatched: Cell::new(true),
+            lone: Cell::new(0),
+            next_in_turn: Cell::new(index),
+            stopwatch: Stopwatch::new(),
             turns: Cell::new(0),
             steps: Cell::new(None),
             thread: Cell::new(ptr::null_mut()),
@@ -274,8 +282,23 @@ impl Worker {
     #[inline]
     pub(crate) fn push_new(&self, task: &'static Task) {
         count(&self.inbox().spawned);
+        if placement::spreads(task.table()) {
+            return self.hand_out(task);
+        }
         self.queues.new.push(task);
         self.wake_for(self.queues.new.len());
+    }
+
+    /// Queues a task that was just made on the next worker in turn.
+    #[cold]
+    fn hand_out(&self, task: &'static Task) {
+        let next = (self.next_in_turn.get() + 1) % self.shared.inboxes.len();
+        self.next_in_turn.set(next);
+        if next == self.index {
+            self.push_ready(task);
+        } else {
+            self.shared.push_to(next, task);
+        }
     }
 
     /// Queues a task that was just made and must run here.
@@ -284,13 +307,20 @@ impl Worker {
         self.push_ready(task);
     }
 
-    /// Wakes another worker if there is a backlog for it, or if nobody looks whether there is.
+    /// Wakes another worker if there is a backlog for it, or if nobody looks whether there is. A lone task is worth it
+    /// too, if its spawner goes on computing; mostly it does not. So that is tried, and the more often it was in vain the
+    /// more rarely.
     #[inline]
     fn wake_for(&self, backlog: usize) {
-        if backlog >= 2 || self.unwatched.get() {
-            self.unwatched.set(false);
-            self.shared.wake_one();
+        if backlog < 2 && !self.unwatched.get() {
+            let lone = self.lone.get();
+            if lone > 0 {
+                return self.lone.set(lone - 1);
+            }
+            self.lone.set((1 << self.shared.in_vain()) - 1);
         }
+        self.unwatched.set(false);
+        self.shared.wake_one();
     }
 
     /// A free slot.
@@ -498,9 +528,10 @@ impl Worker {
     /// part of the task: its destructor may block, and raise.
     #[inline]
     fn finish(&self, task: &'static Task, core: &Core) {
-        match task.join.swap(DONE, Ordering::AcqRel) {
-            node if node.is_null() => (),
-            DETACHED => {
+        match task.settle() {
+            Settled::Kept => (),
+            Settled::Waits(waiter) => waiter.wake(),
+            Settled::Detached => {
                 // SAFETY: the body has ended, and its handle is gone.
                 let outcome = core.run(task, || unsafe { (task.table().drop_result)(task) });
                 if let Err(raised) = outcome {
@@ -509,8 +540,6 @@ impl Worker {
                 }
                 free(task, self.shared);
             }
-            // SAFETY: whoever waits keeps the node until it is told, and it was in the word once.
-            node => unsafe { Node::tell(node) }.wake(),
         }
         // The destructor may have blocked, and a task that migrates may have gone on elsewhere.
         let worker = here();
@@ -522,9 +551,10 @@ impl Worker {
     #[cold]
     fn finish_in(&self, task: &'static Task, core: &Core, children: &Children) {
         let mut error = None;
-        match task.join.swap(DONE, Ordering::AcqRel) {
-            node if node.is_null() => (),
-            DETACHED => {
+        match task.settle() {
+            Settled::Kept => (),
+            Settled::Waits(waiter) => waiter.wake(),
+            Settled::Detached => {
                 if task.has_raised() {
                     // SAFETY: the body has ended, and its handle is gone.
                     error = Some(unsafe { task.take_raised() });
@@ -535,8 +565,6 @@ impl Worker {
                 }
                 free(task, self.shared);
             }
-            // SAFETY: whoever waits keeps the node until it is told, and it was in the word once.
-            node => unsafe { Node::tell(node) }.wake(),
         }
         children.ended(error);
         let worker = here();
@@ -550,7 +578,13 @@ impl Worker {
         if self.steps.get().is_some() {
             return self.find_stepping();
         }
-        self.find_any()
+        let found = self.find_any();
+        let watch = &self.inbox().watch;
+        if watch.is_on() {
+            // SAFETY: within one statement (module prose).
+            self.stopwatch.turn(watch, found, unsafe { !(*self.ready.get()).is_empty() });
+        }
+        found
     }
 
     #[inline]
@@ -606,10 +640,7 @@ impl Worker {
     }
 
     fn receive(&self) -> bool {
-        self.inbox().drain(|task| match task.home() {
-            Home::None if !task.options().is_some_and(|options| options.pinned) => self.queues.new.push(task),
-            _ => self.push_ready(task),
-        })
+        self.inbox().drain(|task| self.push_ready(task))
     }
 
     /// Looks everywhere, and sleeps until there is something. None when the runtime stops and no task is left, or, for
@@ -624,7 +655,7 @@ impl Worker {
             for _ in 0..SEARCHES {
                 self.receive();
                 self.timers().expire(&self.shared.clock);
-                let found = self.find().or_else(|| self.shared.steal(self.index, &self.queues));
+                let found = self.find().or_else(|| self.steal());
                 if let Some(task) = found {
                     if slept {
                         self.hand_over_the_watch();
@@ -637,9 +668,43 @@ impl Worker {
                 self.shared.wake_all();
                 return None;
             }
+            if self.look_after_others() {
+                continue;
+            }
+            self.shared.found_nothing();
             self.shared.sleep(self.index, self.timers().next());
             slept = true;
         }
+    }
+
+    fn steal(&self) -> Option<&'static Task> {
+        let stolen = self.shared.steal(self.index, &self.queues);
+        if stolen.is_some() {
+            self.shared.found_something();
+        }
+        stolen
+    }
+
+    /// Looks whether others have too much to do. For one that has not changed tasks since the last look it does what does
+    /// not need that worker: rings its timers, and takes what may run anywhere from its inbox. True if that gave this
+    /// worker something to do.
+    fn look_after_others(&self) -> bool {
+        let others = self.shared.inboxes.iter().enumerate().filter(|(index, _)| *index != self.index);
+        for (index, inbox) in others.filter(|(_, inbox)| !inbox.is_asleep()) {
+            if inbox.watch.look() {
+                inbox.timers.expire(&self.shared.clock);
+                self.rescue(index, inbox);
+            }
+        }
+        !self.queues.new.is_empty() || !self.queues.woken.is_empty()
+    }
+
+    /// Takes the tasks that have not started and may run anywhere from the inbox of a worker that is stuck.
+    fn rescue(&self, index: usize, inbox: &Inbox) {
+        inbox.drain(|task| match task.home() {
+            Home::None if !task.options().is_some_and(|options| options.pinned) => self.queues.new.push(task),
+            _ => self.shared.push_to(index, task),
+        });
     }
 
     /// Sees to it that somebody looks for backlogs while this worker, which was in bed, works.
