@@ -2,26 +2,13 @@
 //! is `unsafe`, and nothing else needs it.
 
 pub use crate::bindings::{Inherited, inherit_bindings};
-pub use crate::catching::{catching, reraise};
-pub use crate::control::Word;
+pub use crate::control::{Remote, Word};
+pub use crate::raise::abandon;
+pub use crate::scopes::{is_shielded, open_scope, polling};
 pub use crate::switch::{Entry, StackPointer, prepare, switch};
 pub use crate::task::{
     Running, TaskSetup, leave_tasks, place_task_root, run_task, set_task_bindings, set_task_mask,
     set_task_name,
 };
-
-pub fn may_await() -> Result<(), crate::Refused> {
-    Ok(())
-}
-pub fn polling<T>(f: impl FnOnce() -> T) -> T {
-    f()
-}
-pub fn open_scope<T>(f: impl FnOnce() -> T) -> T {
-    f()
-}
-pub fn abandon() -> bool {
-    false
-}
-pub fn is_shielded() -> bool {
-    false
-}
+pub use crate::unwind::{catch, re_raise};
+pub use crate::wait::{await_for, may_await};

@@ -72,6 +72,13 @@ impl Scope {
     pub(crate) const ENDING: Scope = Scope(8);
     /// Resumed while the thread was unwinding, by a destructor of one above. Inherited only.
     pub(crate) const IN_DESTRUCTOR: Scope = Scope(16);
+    /// Inside the poll of a future.
+    pub(crate) const POLL: Scope = Scope(32);
+    /// Inside a scope that others borrow from: only await may stop it.
+    pub(crate) const OPEN: Scope = Scope(64);
+
+    /// What keeps a fiber from being stopped by a signal that its resumer would catch.
+    pub(crate) const KEPT: Scope = Scope::FFI.and(Scope::ENDING).and(Scope::POLL).and(Scope::OPEN);
 
     #[inline]
     pub(crate) const fn and(self, other: Scope) -> Scope {
@@ -135,9 +142,6 @@ pub(crate) struct Record {
     pub(crate) inherited: Cell<Scope>,
     pub(crate) mask: Cell<Mask>,
     pub(crate) depth: Cell<u16>,
-    /// How many `shield`s and `ffi_scope`s are open.
-    pub(crate) shields: Cell<u16>,
-    pub(crate) ffi_scopes: Cell<u16>,
     /// How often the body went on although it is being ended, and how often it was refused that in a shield.
     pub(crate) swallowed: Cell<u16>,
     pub(crate) refused: Cell<u16>,
@@ -205,8 +209,6 @@ impl Record {
             inherited: Cell::new(Scope::NONE),
             mask: Cell::new(mask),
             depth: Cell::new(0),
-            shields: Cell::new(0),
-            ffi_scopes: Cell::new(0),
             swallowed: Cell::new(0),
             refused: Cell::new(0),
             quarantined: Cell::new(false),

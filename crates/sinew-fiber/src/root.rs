@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 
 use sinew_core::{Mask, Signal, Status};
 
-use crate::control::Control;
+use crate::control::{Control, Remote};
 use crate::record::{Record, Scope};
 use crate::unwind::{Raised, classify};
 use crate::value::Value;
@@ -27,6 +27,19 @@ pub trait Hook {
     /// the operation that raised it, when this returns. It runs on the stack of the fiber that raised the
     /// signal and may switch away from it, as long as it returns on the same thread.
     fn stop(&self, signal: Signal, payload: Value) -> Value;
+
+    /// How other threads reach the task, and its number there. Called on the task's thread, while it runs.
+    #[doc(hidden)]
+    fn remote(&self) -> Option<(&'static dyn Remote, u64)> {
+        None
+    }
+
+    /// What the running task has to unwind with, now that its word is tripped; nothing if it may go on. Called on the
+    /// task's stack, at a blocking call or checkpoint outside all shields. It neither waits nor unwinds.
+    #[doc(hidden)]
+    fn tripped(&self) -> Option<Value> {
+        None
+    }
 }
 
 /// The record of a root, to be used by one [`run_as_root`] after the other.
@@ -46,7 +59,10 @@ impl Root {
 
     /// The handle by which other threads interrupt, cancel and kill what runs under this root.
     pub fn control(&self) -> Control {
-        control_of(self.record())
+        match &self.record().control {
+            Some(control) => Control::of_root(control.clone()),
+            None => Control::of_task(None),
+        }
     }
 
     /// The status: alive while it runs, afterwards how the last run ended.
@@ -72,10 +88,6 @@ impl std::fmt::Debug for Root {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Root({}, {})", self.record().label(), self.status())
     }
-}
-
-pub(crate) fn control_of(root: &Record) -> Control {
-    Control::new(root.control.clone().expect("a root has a control word"))
 }
 
 /// Runs `body` on the current stack as the root of a chain of its own, and returns its result, or the
@@ -145,9 +157,15 @@ pub fn root() -> FiberRef {
     FiberRef::of(thread::slot().get().running_root())
 }
 
-/// The handle by which other threads interrupt, cancel and kill the running root.
+/// The handle by which other threads interrupt, cancel and kill the running root or task.
 pub fn control() -> Control {
-    control_of(thread::slot().get().running_root())
+    let root = thread::slot().get().running_root();
+    match (&root.control, root.hook.get()) {
+        (Some(control), _) => Control::of_root(control.clone()),
+        // SAFETY: whatever runs a task under `root` keeps the hook for as long as it does.
+        (None, Some(hook)) => Control::of_task(unsafe { (*hook).remote() }),
+        (None, None) => Control::of_task(None),
+    }
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

@@ -12,9 +12,10 @@ use std::cell::Cell;
 use std::ptr;
 
 use sinew_core::Signal;
-use sinew_fiber::raw::{StackPointer, TaskSetup, place_task_root, prepare, run_task};
+use sinew_fiber::raw::{Remote, StackPointer, TaskSetup, place_task_root, prepare, run_task};
 use sinew_fiber::{Hook, Raised, Root, Stack, StackError, StackSize, Value};
 
+use crate::reach;
 use crate::shared::Shared;
 use crate::task::Task;
 use crate::worker;
@@ -26,6 +27,8 @@ pub(crate) struct Core {
     /// The worker that the core belongs to; for that of a task that migrates, the last one.
     pub(crate) worker: Cell<usize>,
     pub(crate) size: StackSize,
+    /// The task that runs here can be [reached](crate::reach), which has to end with it.
+    pub(crate) reached: Cell<bool>,
     root: Root,
 }
 
@@ -35,6 +38,14 @@ struct Park;
 impl Hook for Park {
     fn stop(&self, signal: Signal, _payload: Value) -> Value {
         park_on_await(signal)
+    }
+
+    fn remote(&self) -> Option<(&'static dyn Remote, u64)> {
+        reach::remote()
+    }
+
+    fn tripped(&self) -> Option<Value> {
+        reach::tripped_now()
     }
 }
 
@@ -58,7 +69,8 @@ impl Core {
         // SAFETY: the core and the loop's frames are small; the core goes with the root, in `free`.
         let (root, core, top) = unsafe { place_task_root::<Core>(stack) };
         let sp = Cell::new(ptr::null_mut());
-        let fresh = Core { sp, shared, worker: Cell::new(worker), size, root };
+        let (worker, reached) = (Cell::new(worker), Cell::new(false));
+        let fresh = Core { sp, shared, worker, size, reached, root };
         // SAFETY: the place is the core's; the frames start below it, where the stack is the core's alone.
         unsafe {
             core.write(fresh);

@@ -11,13 +11,13 @@ use std::fmt;
 use std::time::Duration;
 
 use sinew_core::{Instant, Mask, Signal};
-use sinew_fiber::raw::is_shielded;
+use sinew_fiber::raw::{Remote, is_shielded};
 use sinew_fiber::{Hook, IntoValue, Level, Raised, Refused, Trace, Value};
 use sinew_sync::{Arc, Mutex};
 
 use crate::clock::now;
 use crate::core::park_on_await;
-use crate::frames;
+use crate::reach;
 use crate::slots::TaskId;
 use crate::task::TaskRef;
 use crate::wait::{Node, Queue, Waiter};
@@ -240,7 +240,7 @@ impl Supervised {
         let (signal, value, trace, outcome) = match outcome {
             Ok(result) => (Signal::Ok, Value::UNIT, None, Ok(result)),
             Err(Raised { signal, value, trace }) => {
-                let text = Value::new(Told(format!("{value:?}")));
+                let text = Value::error(Told(format!("{value:?}")));
                 (signal, value, trace, Err(Raised { signal, value: text, trace: None }))
             }
         };
@@ -255,6 +255,14 @@ impl Supervised {
 }
 
 impl Hook for Supervised {
+    fn remote(&self) -> Option<(&'static dyn Remote, u64)> {
+        reach::remote()
+    }
+
+    fn tripped(&self) -> Option<Value> {
+        reach::tripped_now()
+    }
+
     fn stop(&self, signal: Signal, payload: Value) -> Value {
         if !STOPPING.contains(signal) {
             return park_on_await(signal);
@@ -270,7 +278,7 @@ impl Hook for Supervised {
                 Answer::Awaited | Answer::TooLate => (),
             }
             // Whoever called us unwinds.
-            if !is_shielded() && (word.level().is_some() || frames::tripped(self.task).is_some()) {
+            if !is_shielded() && (word.level().is_some() || reach::tripped(self.task).is_some()) {
                 *answer.lock() = Answer::TooLate;
                 return Value::UNIT;
             }
@@ -280,10 +288,6 @@ impl Hook for Supervised {
 }
 
 /// What whoever joins a supervised task finds of what the task raised: the text, since the supervisor has the value.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct Told(pub(crate) String);
-
-impl fmt::Debug for Told {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}

@@ -21,6 +21,7 @@ use sinew_sync::thread::{self, Thread};
 use crate::core::Core;
 use crate::events::Supervised;
 use crate::join::JoinHandle;
+use crate::reach;
 use crate::shared::Shared;
 use crate::sleep::OwnTimers;
 use crate::slots::TaskId;
@@ -220,6 +221,7 @@ unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
     if P::CONFIGURED {
         core.shared.names.lock().remove(&task.id());
     }
+    reach::forget(task.id()); // an earlier poll may have been asked for its control, on another core
     // SAFETY: the future was dropped, and the task is still ours.
     unsafe { task.end_future(outcome) };
     Ran::Ended

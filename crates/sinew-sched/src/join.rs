@@ -11,7 +11,7 @@ use sinew_fiber::{Level, Raised, Refused, Value};
 use sinew_sync::atomic::Ordering;
 
 use crate::clock::now;
-use crate::frames;
+use crate::reach;
 use crate::shared::Shared;
 use crate::slots::TaskId;
 use crate::task::{DETACHED, DONE, Task};
@@ -133,7 +133,7 @@ impl<T> JoinHandle<T> {
     }
 
     fn end(&self, level: Level) {
-        frames::cancel(self.task, level);
+        reach::cancel(self.task, level);
     }
 
     /// Drops the handle; returns what the task has ended with, if it has failed already.

@@ -22,13 +22,13 @@ use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 use sinew_core::{Instant, Signal};
-use sinew_fiber::raw::{abandon, catching, may_await, open_scope, reraise};
+use sinew_fiber::raw::{abandon, catch, may_await, open_scope, re_raise};
 use sinew_fiber::{Cancelled, Level, Raised, Refused, StackSize, Value, shield};
 use sinew_sync::atomic::{AtomicBool, Ordering};
 use sinew_sync::{Arc, Mutex};
 
-use crate::frames::{Frame, Tripped, cancel_children};
 use crate::join::JoinHandle;
+use crate::reach::{Frame, Tripped, cancel_children};
 use crate::slots::TaskId;
 use crate::spawn::{Options, TaskBuilder};
 use crate::task::Task;
@@ -214,7 +214,7 @@ where
     };
     open_scope(|| {
         frame.open(Some(children.clone()));
-        let outcome = catching(|| {
+        let outcome = catch(|| {
             let result = body(&scope);
             scope.children.wait().map(|()| result)
         });
@@ -226,8 +226,8 @@ where
         let closed = shield(|| scope.close());
         let error = children.state.lock().error.take();
         match (outcome, closed) {
-            (Err(raised), _) if !is_trip_of(&raised, frame) => reraise(raised),
-            (_, Err(raised)) => reraise(raised),
+            (Err(raised), _) if !is_trip_of(&raised, frame) => re_raise(raised),
+            (_, Err(raised)) => re_raise(raised),
             (Ok(Ok(result)), Ok(())) => error.map_or(Ok(result), Err),
             (Ok(Err(refused)), Ok(())) => Err(error.unwrap_or_else(|| refusal(refused))),
             (Err(_), Ok(())) => Err(error.unwrap_or_else(cancelled)),
@@ -292,7 +292,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let mut outcome = Ok(());
         loop {
             let Some(closer) = self.closers.lock().pop() else { return outcome };
-            outcome = outcome.and(catching(closer));
+            outcome = outcome.and(catch(closer));
         }
     }
 }

@@ -373,18 +373,12 @@ where
 pub fn spawn_fiber(task: TaskBuilder, fiber: Fiber, value: impl IntoValue) -> JoinHandle<Value> {
     let value = value.into_value();
     task.spawn_local(move || {
-        let mut signal = resume(&fiber, value);
+        let mut signal = fiber.resume(value).unwrap_or_else(|refused| sinew_fiber::error(refused));
+        let mut value = fiber.take_value();
         while signal != Signal::Ok {
-            let raised = fiber.take_value();
-            if let Err(refused) = propagate(raised, &fiber) {
-                sinew_fiber::error(refused);
-            }
+            value = propagate(value, &fiber).unwrap_or_else(|refused| sinew_fiber::error(refused));
             signal = fiber.status().signal().unwrap_or(Signal::Ok);
         }
-        fiber.take_value()
+        value
     })
-}
-
-fn resume(fiber: &Fiber, value: Value) -> Signal {
-    fiber.resume(value).unwrap_or_else(|refused| sinew_fiber::error(refused))
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use sinew_core::Instant;
-use sinew_fiber::raw::{catching, open_scope, reraise};
+use sinew_fiber::raw::{catch, open_scope, re_raise};
 
 use crate::clock::now;
-use crate::frames::{Frame, Tripped};
+use crate::reach::{Frame, Tripped};
 use crate::timers::{Alarm, Ring};
 use crate::worker;
 
@@ -69,18 +69,21 @@ pub fn deadline<T>(deadline: Instant, body: impl FnOnce() -> T) -> Result<T, Ela
     let (frame, timers) = (Frame::new(task), worker.timers());
     frame.open(None);
     let alarm = Alarm::new(Ring::Trip(frame));
+    if deadline <= now() {
+        frame.trip();
+    }
     // SAFETY: `Armed` clears the alarm before it goes.
     unsafe { timers.set(&raw const alarm, deadline) };
     let outcome = {
         let _armed = Armed { alarm: &alarm, timers, frame };
-        open_scope(|| catching(body))
+        open_scope(|| catch(body))
     };
     match outcome {
         Ok(result) => Ok(result),
         Err(raised) if raised.value.downcast_ref::<Tripped>().is_some_and(|tripped| tripped.0 == frame) => {
             Err(Elapsed)
         }
-        Err(raised) => reraise(raised),
+        Err(raised) => re_raise(raised),
     }
 }
 

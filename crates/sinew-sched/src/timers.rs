@@ -17,7 +17,7 @@ use sinew_sync::Mutex;
 use sinew_sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock::Clock;
-use crate::frames::Frame;
+use crate::reach::Frame;
 use crate::task::TaskRef;
 use crate::wheel::{Entry, Wheel};
 use crate::worker;

@@ -24,6 +24,7 @@ use sinew_sync::atomic::Ordering;
 use crate::core::Core;
 use crate::placement::{self, Stopwatch};
 use crate::queues::{Deque, Steal};
+use crate::reach;
 use crate::scope::Children;
 use crate::shared::{Inbox, Shared};
 use crate::task::{Home, Kind, Ran, Settled, Task, TaskRef};
@@ -112,6 +113,13 @@ pub(crate) fn current<'a>() -> Option<&'a Worker> {
 
 pub(crate) fn current_task() -> Option<&'static Task> {
     current()?.current.get()
+}
+
+/// The running task can be reached, until it ends.
+pub(crate) fn mark_reached() {
+    let worker = current().expect("only tasks are reached");
+    // SAFETY: the active core is the one that the running task is on, and outlives it.
+    unsafe { (*worker.active.get()).reached.set(true) };
 }
 
 /// Suspends the running task until somebody unparks it. May return early.
@@ -369,7 +377,14 @@ impl Worker {
         task.state.claim();
         self.current.set(Some(task));
         // SAFETY: claimed just now, and it is not on another core.
-        match unsafe { (table.run)(task, core) } {
+        let ran = unsafe { (table.run)(task, core) };
+        if core.reached.get() {
+            core.reached.set(false);
+            if !matches!(ran, Ran::Pending) {
+                reach::forget(task.id());
+            }
+        }
+        match ran {
             Ran::Ended => here().finish(task, core),
             Ran::EndedIn(children) => here().finish_in(task, core, &children),
             Ran::Pending => {

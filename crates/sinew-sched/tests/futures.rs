@@ -188,7 +188,6 @@ fn a_panic_in_a_poll_or_in_the_destructor_of_a_future_ends_only_its_task() {
     assert_eq!(runtime.run(|| 1).unwrap(), 1);
 }
 
-#[cfg(any())]
 #[test]
 fn nothing_blocks_inside_a_poll() {
     let runtime = runtime(2);

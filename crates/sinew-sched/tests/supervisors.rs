@@ -33,7 +33,7 @@ fn every_end_is_one_event_with_the_signal_the_task_and_the_payload() {
                 assert_eq!(event.value.downcast::<u32>().unwrap(), 7, "the payload is the supervisor's");
                 let told = failed.join().map(|(): ()| ()).unwrap_err();
                 assert!(told.value.is::<Told>());
-                assert!(told.to_string().contains('7'));
+                assert!(told.to_string().contains('7'), "{told}");
 
                 drop(task().supervisor(&queue).spawn(|| panic!("boom")));
                 let event = queue.recv().unwrap();

@@ -7,13 +7,13 @@ use sinew_core::{Signal, Status};
 
 use super::{Fiber, MAX_DEPTH};
 use crate::error::{Operation, Reason, Refused};
-use crate::raise;
 use crate::record::{Delivery, Record, Scope};
 use crate::switch;
 use crate::thread::{self, Slot};
 use crate::trace::Trace;
 use crate::unwind::{self, Raised};
 use crate::value::{IntoValue, Value};
+use crate::wait::take_interrupts;
 
 impl Fiber {
     /// Starts or continues the fiber, and says with which signal it stopped. The value is the argument of
@@ -81,7 +81,7 @@ impl Fiber {
     pub fn cancel(&self, value: impl IntoValue) -> Result<Signal, Refused> {
         let value = value.into_value();
         let me = thread::slot().get();
-        raise::take_interrupts(me);
+        take_interrupts(me);
         self.admit(me, Operation::Cancel)?;
         let record = self.record();
         if record.leaf().is_shielded_within(record) {
@@ -131,7 +131,7 @@ impl Fiber {
     /// refuses what has to be refused, makes the chain run below `me`. Returns its leaf, with `value` in it.
     #[cold]
     fn prepare(&self, me: &Record, operation: Operation, value: Value) -> Result<&Record, Refused> {
-        raise::take_interrupts(me);
+        take_interrupts(me);
         self.prepare_now(me, operation, value)
     }
 

@@ -1,4 +1,9 @@
-//! What is open around the code of a task: its deadlines and scopes, the outermost first.
+//! How a task is reached by others than its handle: through the deadlines and scopes that are open around its code, and
+//! through a [`Control`](sinew_fiber::Control) of it.
+//!
+//! # Frames
+//!
+//! What is open around the code of a task, the outermost first, are its frames.
 //!
 //! A frame can be *tripped*, from any thread: by its alarm, by a child that failed. Everything inside it then unwinds, up
 //! to it: the task's word says that a frame is tripped, each blocking call looks which, and unwinds with [`Tripped`],
@@ -7,14 +12,16 @@
 //! Cancelling is live: whoever cancels a task reaches the children of its open scopes as well, and theirs, at once and
 //! whatever the task is doing; and a deadline that passes reaches the children of the scopes inside it.
 //!
+//! # The table
+//!
 //! The frames of all tasks are in one table, by the task's id, behind a few locks. Opening, closing and tripping a frame
 //! take the lock of the task, and only under it is the word's bit changed: so the bit is set exactly while an open frame
 //! is tripped, and a trip that comes late finds no frame. Nobody waits, wakes or runs foreign code under such a lock.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use sinew_fiber::Level;
+use sinew_fiber::raw::Remote;
+use sinew_fiber::{Level, Value};
 use sinew_sync::Arc;
 use sinew_sync::statics::{AtomicU64, Mutex, MutexGuard, Ordering};
 
@@ -51,13 +58,9 @@ pub(crate) struct Frame {
 }
 
 /// What code inside a tripped frame unwinds with.
+#[derive(Debug, thiserror::Error)]
+#[error("left, because the deadline or scope around it is over")]
 pub(crate) struct Tripped(pub(crate) Frame);
-
-impl fmt::Debug for Tripped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("left, because the deadline or scope around it is over")
-    }
-}
 
 fn shard(task: TaskId) -> MutexGuard<'static, Shard> {
     let index = task.as_u64() as usize % SHARDS;
@@ -73,6 +76,7 @@ impl Frame {
 
     /// Opens the frame, inside all that are open. Only its task does.
     pub(crate) fn open(self, children: Option<Arc<Children>>) {
+        worker::mark_reached(); // a frame that is never closed, of a fiber that was given up, goes with the task
         let open = Open { frame: self, tripped: false, children };
         shard(self.task).entry(self.task).or_default().frames.push(open);
     }
@@ -138,9 +142,18 @@ fn scopes_of(task: TaskId) -> Vec<Arc<Children>> {
         .collect()
 }
 
-/// Lets [`reach`] find the task, until [`forget`]. Only the task itself does.
-pub(crate) fn control(task: TaskId) {
+/// What the running task, whose word is tripped, has to unwind with.
+pub(crate) fn tripped_now() -> Option<Value> {
+    let frame = tripped(worker::current_task()?.id())?;
+    Some(Value::error(Tripped(frame)))
+}
+
+/// How others reach the running task, until it [ends](forget).
+pub(crate) fn remote() -> Option<(&'static dyn Remote, u64)> {
+    let task = worker::current_task()?.id();
     shard(task).entry(task).or_default().controlled = true;
+    worker::mark_reached();
+    Some((&Tasks, task.as_u64()))
 }
 
 /// The task ends: nobody reaches it any more.
@@ -148,8 +161,37 @@ pub(crate) fn forget(task: TaskId) {
     shard(task).remove(&task);
 }
 
-/// Does `what` with the task that is meant, unless it has ended; it does not end meanwhile.
-pub(crate) fn reach<T>(task: TaskId, what: impl FnOnce(&'static Task) -> T) -> Option<T> {
-    let shard = shard(task);
-    shard.get(&task).filter(|reached| reached.controlled).map(|_| what(task.slot()))
+/// All tasks, by their numbers.
+struct Tasks;
+
+impl Tasks {
+    /// Does `what` with the task that is meant, unless it has ended; it does not end meanwhile.
+    fn reach<T>(id: u64, what: impl FnOnce(&'static Task) -> T) -> Option<T> {
+        let task = TaskId::from_u64(id);
+        let shard = shard(task);
+        shard.get(&task).filter(|reached| reached.controlled).map(|_| what(task.slot()))
+    }
+}
+
+impl Remote for Tasks {
+    /// Takes no lock, since signal handlers call it: an interrupt of a task that ends this very moment may count for the
+    /// next one in its slot.
+    fn interrupt(&self, id: u64) {
+        let task = TaskRef::of(TaskId::from_u64(id));
+        if task.task.state.generation() == task.generation {
+            task.task.word.interrupt();
+        }
+    }
+
+    fn cancel(&self, id: u64, level: Level) {
+        if Tasks::reach(id, |task| task.word.cancel(level)).is_some() {
+            let task = TaskId::from_u64(id);
+            worker::unpark(TaskRef::of(task));
+            cancel_children(scopes_of(task), level);
+        }
+    }
+
+    fn level(&self, id: u64) -> Option<Level> {
+        Tasks::reach(id, |task| task.word.level()).flatten()
+    }
 }
