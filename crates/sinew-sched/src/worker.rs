@@ -26,7 +26,7 @@ use crate::core::Core;
 use crate::shared::{Inbox, Shared};
 use crate::task::{DETACHED, DONE, Home, Kind, Ran, Task, TaskRef};
 use crate::timers::Timers;
-use crate::wait::Node;
+use crate::wait::{Node, TOLD};
 
 /// Every how many turns the global queue, the inbox and the timers are looked at although there is local work.
 const FAIR: u32 = 61;
@@ -508,7 +508,7 @@ impl Worker {
                 free(task, self.shared);
             }
             // SAFETY: whoever waits keeps the node until it is told, and it was in the word once.
-            node => unsafe { Node::tell(node) }.wake(),
+            node => unsafe { Node::tell(node, TOLD) }.wake(),
         }
         // The destructor may have blocked, and a task that migrates may have gone on elsewhere.
         let worker = here();

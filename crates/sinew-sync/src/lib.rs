@@ -6,7 +6,8 @@
 //!
 //! - [`atomic`], [`Arc`], [`Mutex`], [`RwLock`], [`thread`], [`hint`] follow the choice;
 //! - [`statics`] is always std's: process-wide singletons, which no model runs;
-//! - [`capacity`] shrinks a constant under a model, so that the model stays small.
+//! - [`capacity`] shrinks a constant under a model, so that the model stays small;
+//! - [`const_unless_model`] is for constructors that a `static` may call.
 //!
 //! The locks do not poison: a panic while one is held leaves the value as it is. Sinew's own critical
 //! sections run no user code, so there is no torn state to protect anybody from.
@@ -39,6 +40,19 @@ pub const MODEL: bool = cfg!(any(loom, shuttle));
 /// A capacity that shrinks under a model: `production` in a normal build, `model` in one for a checker.
 pub const fn capacity(production: usize, model: usize) -> usize {
     if MODEL { model } else { production }
+}
+
+/// Makes a function `const`, except in a build for a model checker, whose types are made at run time.
+#[macro_export]
+macro_rules! const_unless_model {
+    ($(#[$attribute:meta])* $visible:vis const fn $($rest:tt)*) => {
+        #[cfg(not(any(loom, shuttle)))]
+        $(#[$attribute])*
+        $visible const fn $($rest)*
+        #[cfg(any(loom, shuttle))]
+        $(#[$attribute])*
+        $visible fn $($rest)*
+    };
 }
 
 /// How many threads the machine can run at once; 1 if it does not say, and in a model.
