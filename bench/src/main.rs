@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod fiber;
+mod lock;
 mod measure;
 mod task;
 
@@ -75,7 +76,7 @@ fn main() -> ExitCode {
 }
 
 fn benches() -> impl Iterator<Item = &'static Bench> {
-    fiber::BENCHES.iter().chain(&task::BENCHES)
+    fiber::BENCHES.iter().chain(&task::BENCHES).chain(&lock::BENCHES)
 }
 
 fn help() -> String {
@@ -89,7 +90,7 @@ sinew-bench --list              a line per benchmark: its name, its metric, numb
         let numbers: Vec<String> =
             bench.numbers.iter().map(|number| format!("{} [{}]", number.name, number.default)).collect();
         help += &format!(
-            "  {:<12} {}\n  {:<12} {}; {}\n",
+            "  {:<18} {}\n  {:<18} {}; {}\n",
             bench.name,
             bench.about,
             "",

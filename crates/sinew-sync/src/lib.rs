@@ -75,6 +75,17 @@ pub fn park_timeout(timeout: std::time::Duration) {
 /// Runs a model: every interleaving under loom, `SHUTTLE_SCHEDULES` random ones under shuttle, once with
 /// std's threads otherwise. Prints how many executions it took, so that a model that ran nothing shows.
 pub fn model(name: &str, body: impl Fn() + Send + Sync + 'static) {
+    explore(name, None, body);
+}
+
+/// [`model`] for three threads that would take minutes: under loom, every interleaving in which a thread that could go
+/// on is made to wait for another at most `preemptions` times.
+pub fn model_bounded(name: &str, preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
+    explore(name, Some(preemptions), body);
+}
+
+#[cfg_attr(not(loom), allow(unused_variables, reason = "only loom counts preemptions"))]
+fn explore(name: &str, preemptions: Option<usize>, body: impl Fn() + Send + Sync + 'static) {
     use statics::{AtomicUsize, Ordering};
     let executions = std::sync::Arc::new(AtomicUsize::new(0));
     let counted = {
@@ -86,7 +97,11 @@ pub fn model(name: &str, body: impl Fn() + Send + Sync + 'static) {
     };
 
     #[cfg(loom)]
-    loom::model(counted);
+    {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = preemptions.or(builder.preemption_bound);
+        builder.check(counted);
+    }
 
     #[cfg(shuttle)]
     shuttle::check_random(counted, SHUTTLE_SCHEDULES);

@@ -136,3 +136,47 @@ impl BarrierWaitResult {
         self.leader
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sinew_sync::{Arc, model, thread};
+
+    use super::*;
+
+    fn two<T: Send + 'static>(
+        barrier: &Arc<Barrier>,
+        body: impl Fn(&Barrier) -> T + Send + Copy + 'static,
+    ) -> [T; 2] {
+        let threads = [(); 2].map(|()| {
+            let barrier = barrier.clone();
+            thread::spawn(move || body(&barrier))
+        });
+        threads.map(|thread| thread.join().unwrap())
+    }
+
+    #[test]
+    fn each_round_has_one_leader() {
+        model("barrier_meets_in_rounds", || {
+            let barrier = Arc::new(Barrier::new(2));
+            let leads = two(&barrier, |barrier| [(); 2].map(|()| barrier.wait().unwrap().is_leader()));
+            assert_ne!(leads[0][0], leads[1][0]);
+            assert_ne!(leads[0][1], leads[1][1]);
+            assert_eq!(barrier.meeting.lock().arrived, 0);
+        });
+    }
+
+    #[test]
+    fn two_who_may_give_up_meet_both_or_neither() {
+        model("barrier_last_against_withdrawal", || {
+            let barrier = Arc::new(Barrier::new(2));
+            let met = two(&barrier, |barrier| barrier.wait_until(Instant::from_nanos(0)).unwrap());
+            match met {
+                [None, None] => (),
+                [Some(one), Some(other)] => assert_ne!(one.is_leader(), other.is_leader()),
+                _ => panic!("one has met nobody"),
+            }
+            let meeting = barrier.meeting.lock();
+            assert!(meeting.arrived == 0 && meeting.queue.is_empty());
+        });
+    }
+}

@@ -16,7 +16,7 @@
 //! under way are not told by it.
 //!
 //! Models: `condvar_notification_is_not_missed`, `condvar_notify_against_withdrawal`,
-//! `condvar_notification_is_handed_on`.
+//! `condvar_notification_is_handed_on`, `condvar_notify_all`.
 
 use std::fmt;
 use std::mem;
@@ -284,5 +284,105 @@ impl WaitTimeoutResult {
     /// True if the wait ended without a notification.
     pub fn timed_out(self) -> bool {
         self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sinew_sync::{Arc, model, model_bounded, thread};
+
+    use super::*;
+    use crate::sync::Mutex;
+
+    const PAST: Instant = Instant::from_nanos(0);
+
+    type Pair = Arc<(Mutex<usize>, Condvar)>;
+
+    fn pair() -> Pair {
+        Arc::new((Mutex::new(0), Condvar::new()))
+    }
+
+    fn spawn(pair: &Pair, body: impl FnOnce(&Pair) + 'static + Send) -> thread::JoinHandle<()> {
+        let pair = pair.clone();
+        thread::spawn(move || body(&pair))
+    }
+
+    /// Also with a notifier that has given the mutex back before it notifies.
+    #[test]
+    fn a_waiter_does_not_miss_what_changes_after_it_looked() {
+        model("condvar_notification_is_not_missed", || {
+            let pair = pair();
+            let waiter = spawn(&pair, |pair| {
+                let value = pair.1.wait_while(pair.0.lock().unwrap(), |value| *value == 0);
+                assert_eq!(*value.unwrap(), 1);
+            });
+            let notifier = spawn(&pair, |pair| {
+                *pair.0.lock().unwrap() += 1;
+                pair.1.notify_one();
+            });
+            waiter.join().unwrap();
+            notifier.join().unwrap();
+            assert_eq!(pair.1.waiting.load(Ordering::Relaxed), 0);
+        });
+    }
+
+    /// Starts a waiter, and behind it a second one, and then notifies one: whatever the first one makes of it, the second
+    /// one must end.
+    fn first_and_second(first: fn(&Condvar, &Node)) {
+        let pair = pair();
+        let enqueue = |condvar: &Condvar, node: &Node| {
+            // SAFETY: the node is new, and the threads below keep it until it was told or removed.
+            unsafe { condvar.queue.lock().queue.push(node) };
+            condvar.waiting.fetch_add(1, Ordering::Relaxed);
+        };
+        let thread = spawn(&pair, move |pair| {
+            let node = Node::new(0);
+            enqueue(&pair.1, &node);
+            // Nobody joins these: they would have to be waited for by a thread that is woken.
+            spawn(pair, move |pair| {
+                let node = Node::new(0);
+                enqueue(&pair.1, &node);
+                spawn(pair, |pair| pair.1.notify_one());
+                assert!(Waiting::new(&pair.1, &node).wait(None).unwrap());
+            });
+            first(&pair.1, &node);
+        });
+        drop(thread);
+    }
+
+    #[test]
+    fn a_notification_that_reaches_one_who_gives_up_is_not_lost() {
+        model_bounded("condvar_notify_against_withdrawal", 3, || {
+            first_and_second(|condvar, node| {
+                if Waiting::new(condvar, node).wait(Some(PAST)).unwrap() {
+                    // It cannot take the mutex again.
+                    drop(Notified { condvar, node });
+                }
+            });
+        });
+    }
+
+    #[test]
+    fn a_notification_that_reaches_one_who_unwinds_is_not_lost() {
+        model("condvar_notification_is_handed_on", || {
+            first_and_second(|condvar, node| drop(Waiting::new(condvar, node)));
+        });
+    }
+
+    #[test]
+    fn all_who_wait_are_told() {
+        model("condvar_notify_all", || {
+            let pair = pair();
+            let waiter = spawn(&pair, |pair| {
+                drop(pair.1.wait_while(pair.0.lock().unwrap(), |value| *value == 0).unwrap());
+            });
+            let notifier = spawn(&pair, |pair| {
+                *pair.0.lock().unwrap() += 1;
+                pair.1.notify_all();
+            });
+            waiter.join().unwrap();
+            notifier.join().unwrap();
+            assert_eq!(pair.1.waiting.load(Ordering::Relaxed), 0);
+        });
     }
 }

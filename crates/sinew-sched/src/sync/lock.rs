@@ -28,7 +28,7 @@
 //! telling of the node releases.
 //!
 //! Models: `mutex_unlock_wakes`, `mutex_excludes`, `mutex_unlock_against_withdrawal`, `mutex_unwind_hands_on`,
-//! `mutex_passed_over_once`.
+//! `mutex_passed_over_once`, `mutex_passed_over_gives_up`.
 
 use sinew_core::Instant;
 use sinew_fiber::Refused;
@@ -192,5 +192,125 @@ impl Awaited for Lock {
             self.word.fetch_and(!WOKEN, Ordering::Relaxed);
             self.wake_next();
         }
+    }
+}
+
+/// In the models whoever may have to wait is a thread that nobody joins before it has ended by itself; a deadline that
+/// has passed stands for whatever makes a waiter give up, and a [`Waiting`] that is dropped for an unwind.
+#[cfg(test)]
+mod tests {
+    use sinew_sync::{Arc, model, model_bounded, thread};
+
+    use super::*;
+
+    const PAST: Option<Instant> = Some(Instant::from_nanos(0));
+
+    fn spawn(lock: &Arc<Lock>, body: impl FnOnce(&Lock) + 'static + Send) -> thread::JoinHandle<()> {
+        let lock = lock.clone();
+        thread::spawn(move || body(&lock))
+    }
+
+    fn free(lock: &Lock) -> bool {
+        lock.word.load(Ordering::Relaxed) == 0 && lock.queue.lock().is_empty()
+    }
+
+    fn lock_and_unlock(lock: &Lock, deadline: Option<Instant>) {
+        if lock.lock(deadline).unwrap() {
+            lock.unlock();
+        }
+    }
+
+    /// Puts a node into the queue and unwinds, or takes the lock and gives it back.
+    fn queue_and_unwind(lock: &Lock) {
+        let node = Node::new(0);
+        if lock.take_or_queue(&node) { lock.unlock() } else { drop(Waiting::new(lock, &node)) }
+    }
+
+    #[test]
+    fn a_waiter_is_woken_by_whoever_gives_the_lock_back() {
+        model("mutex_unlock_wakes", || {
+            let lock = Arc::new(Lock::new());
+            assert!(lock.try_lock());
+            let waiter = spawn(&lock, |lock| lock_and_unlock(lock, None));
+            lock.unlock();
+            waiter.join().unwrap();
+            assert!(free(&lock));
+        });
+    }
+
+    #[test]
+    fn two_who_count_under_the_lock_lose_nothing() {
+        model("mutex_excludes", || {
+            let lock = Arc::new(Lock::new());
+            let count = Arc::new(AtomicUsize::new(0));
+            let threads = [count.clone(), count.clone()].map(|count| {
+                spawn(&lock, move |lock| {
+                    assert!(lock.lock(None).unwrap());
+                    count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                    lock.unlock();
+                })
+            });
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            assert_eq!(count.load(Ordering::Relaxed), 2);
+            assert!(free(&lock));
+        });
+    }
+
+    #[test]
+    fn what_comes_to_a_waiter_that_gives_up_comes_to_the_next() {
+        model_bounded("mutex_unlock_against_withdrawal", 3, || {
+            let lock = Arc::new(Lock::new());
+            assert!(lock.try_lock());
+            let gives_up = spawn(&lock, |lock| lock_and_unlock(lock, PAST));
+            let stays = spawn(&lock, |lock| lock_and_unlock(lock, None));
+            lock.unlock();
+            gives_up.join().unwrap();
+            stays.join().unwrap();
+            assert!(free(&lock));
+        });
+    }
+
+    #[test]
+    fn what_comes_to_a_waiter_that_unwinds_comes_to_the_next() {
+        model_bounded("mutex_unwind_hands_on", 3, || {
+            let lock = Arc::new(Lock::new());
+            assert!(lock.try_lock());
+            let unwinds = spawn(&lock, queue_and_unwind);
+            let stays = spawn(&lock, |lock| lock_and_unlock(lock, None));
+            lock.unlock();
+            unwinds.join().unwrap();
+            stays.join().unwrap();
+            assert!(free(&lock));
+        });
+    }
+
+    #[test]
+    fn a_waiter_that_was_passed_over_gets_the_lock() {
+        model("mutex_passed_over_once", || {
+            let lock = Arc::new(Lock::new());
+            assert!(lock.try_lock());
+            let waiter = spawn(&lock, |lock| lock_and_unlock(lock, None));
+            lock.unlock();
+            if lock.try_lock() {
+                lock.unlock();
+            }
+            waiter.join().unwrap();
+            assert!(free(&lock));
+        });
+    }
+
+    #[test]
+    fn a_waiter_that_was_passed_over_and_gives_up_leaves_the_lock_to_all() {
+        model("mutex_passed_over_gives_up", || {
+            let lock = Arc::new(Lock::new());
+            assert!(lock.try_lock());
+            let waiter = spawn(&lock, |lock| lock_and_unlock(lock, PAST));
+            lock.unlock();
+            if lock.try_lock() {
+                lock.unlock();
+            }
+            waiter.join().unwrap();
+            assert!(free(&lock));
+        });
     }
 }

@@ -52,9 +52,6 @@ mod semaphore;
 mod spin;
 mod wait_group;
 
-#[cfg(test)]
-mod tests;
-
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use condvar::{Condvar, WaitTimeoutResult};
 pub use mutex::{Mutex, MutexGuard};

@@ -159,3 +159,31 @@ impl<T: fmt::Debug> fmt::Debug for OnceLock<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sinew_sync::atomic::AtomicUsize;
+    use sinew_sync::{Arc, model, thread};
+
+    use super::*;
+
+    #[test]
+    fn a_value_is_made_once_and_seen_by_all() {
+        model("once_lock_is_made_once", || {
+            let once = Arc::new(OnceLock::new());
+            let made = Arc::new(AtomicUsize::new(0));
+            let threads = [(); 2].map(|()| {
+                let (once, made) = (once.clone(), made.clone());
+                thread::spawn(move || {
+                    let value = once.get_or_init(|| {
+                        made.fetch_add(1, Ordering::Relaxed);
+                        AtomicUsize::new(7)
+                    });
+                    assert_eq!(value.unwrap().load(Ordering::Relaxed), 7);
+                })
+            });
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            assert_eq!(made.load(Ordering::Relaxed), 1);
+        });
+    }
+}

@@ -4,7 +4,7 @@
 //! receiver; an end that goes says so under the lock, and takes a value that nobody will receive with it, which is
 //! dropped outside. Whoever sends, or goes, tells the receiver's node, if there is one.
 //!
-//! Models: `oneshot_send_wakes`, `oneshot_send_against_drop`, `oneshot_send_against_withdrawal`.
+//! Models: `oneshot_send_wakes`, `oneshot_drop_wakes`, `oneshot_send_against_drop`, `oneshot_send_against_withdrawal`.
 
 use std::fmt;
 use std::time::Duration;
@@ -208,4 +208,66 @@ pub enum RecvError {
     /// The receiver cannot wait here, or not any more.
     #[error(transparent)]
     Refused(#[from] Refused),
+}
+
+#[cfg(test)]
+mod tests {
+    use sinew_sync::atomic::{AtomicUsize, Ordering};
+    use sinew_sync::{model, thread};
+
+    use super::*;
+
+    /// Counts how often it is dropped.
+    struct Counted(Arc<AtomicUsize>);
+
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_receiver_is_woken_by_the_value() {
+        model("oneshot_send_wakes", || {
+            let (sender, mut receiver) = channel();
+            let receives = thread::spawn(move || receiver.recv().unwrap());
+            sender.send(5).unwrap();
+            assert_eq!(receives.join().unwrap(), 5);
+        });
+    }
+
+    #[test]
+    fn a_receiver_is_woken_by_the_end_of_the_sender() {
+        model("oneshot_drop_wakes", || {
+            let (sender, mut receiver) = channel::<()>();
+            let receives = thread::spawn(move || receiver.recv());
+            drop(sender);
+            assert!(matches!(receives.join().unwrap(), Err(RecvError::Closed)));
+        });
+    }
+
+    #[test]
+    fn a_value_for_a_receiver_that_goes_is_given_back_or_dropped_once() {
+        model("oneshot_send_against_drop", || {
+            let dropped = Arc::new(AtomicUsize::new(0));
+            let (sender, receiver) = channel();
+            let goes = thread::spawn(move || drop(receiver));
+            let back = sender.send(Counted(dropped.clone()));
+            goes.join().unwrap();
+            assert_eq!(dropped.load(Ordering::Relaxed), usize::from(back.is_ok()));
+        });
+    }
+
+    #[test]
+    fn a_receiver_that_gives_up_can_receive_later() {
+        model("oneshot_send_against_withdrawal", || {
+            let (sender, mut receiver) = channel();
+            let receives = thread::spawn(move || {
+                let first = receiver.recv_until(Instant::from_nanos(0)).unwrap();
+                first.unwrap_or_else(|| receiver.recv().unwrap())
+            });
+            sender.send(5).unwrap();
+            assert_eq!(receives.join().unwrap(), 5);
+        });
+    }
 }

@@ -191,3 +191,119 @@ impl Awaited for Permits {
         }
     }
 }
+
+/// As in the models of [`super::lock`].
+#[cfg(test)]
+mod tests {
+    use sinew_sync::{Arc, model, model_bounded, thread};
+
+    use super::*;
+
+    const PAST: Option<Instant> = Some(Instant::from_nanos(0));
+
+    fn spawn(permits: &Arc<Permits>, body: impl FnOnce(&Permits) + 'static + Send) -> thread::JoinHandle<()> {
+        let permits = permits.clone();
+        thread::spawn(move || body(&permits))
+    }
+
+    fn has(permits: &Permits, count: usize) -> bool {
+        permits.word.load(Ordering::Relaxed) == count * ONE && permits.queue.lock().is_empty()
+    }
+
+    fn acquires(count: usize) -> impl FnOnce(&Permits) + 'static + Send {
+        move |permits| assert_eq!(permits.acquire(count, None).unwrap(), Acquired::Granted)
+    }
+
+    #[test]
+    fn a_waiter_is_woken_by_whoever_adds_what_it_wants() {
+        model("permits_release_wakes", || {
+            let permits = Arc::new(Permits::new(0));
+            let waiter = spawn(&permits, acquires(2));
+            permits.release(1);
+            permits.release(1);
+            waiter.join().unwrap();
+            assert!(has(&permits, 0));
+        });
+    }
+
+    #[test]
+    fn two_who_count_with_the_only_permit_lose_nothing() {
+        model("permits_exclude", || {
+            let permits = Arc::new(Permits::new(1));
+            let count = Arc::new(AtomicUsize::new(0));
+            let threads = [count.clone(), count.clone()].map(|count| {
+                spawn(&permits, move |permits| {
+                    acquires(1)(permits);
+                    count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                    permits.release(1);
+                })
+            });
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            assert_eq!(count.load(Ordering::Relaxed), 2);
+            assert!(has(&permits, 1));
+        });
+    }
+
+    #[test]
+    fn a_waiter_that_gives_up_has_its_permits_or_leaves_them() {
+        model("permits_release_against_withdrawal", || {
+            let permits = Arc::new(Permits::new(0));
+            let gives_up = spawn(&permits, |permits| {
+                if permits.acquire(1, PAST).unwrap() == Acquired::Granted {
+                    permits.release(1);
+                }
+            });
+            permits.release(1);
+            gives_up.join().unwrap();
+            assert!(has(&permits, 1));
+        });
+    }
+
+    #[test]
+    fn a_large_request_that_gives_up_lets_the_small_one_behind_it_pass() {
+        model("permits_withdrawal_lets_the_next_pass", || {
+            let permits = Arc::new(Permits::new(1));
+            let large = spawn(&permits, |permits| {
+                assert_eq!(permits.acquire(2, PAST).unwrap(), Acquired::TimedOut);
+            });
+            let small = spawn(&permits, acquires(1));
+            large.join().unwrap();
+            small.join().unwrap();
+            assert!(has(&permits, 0));
+        });
+    }
+
+    #[test]
+    fn permits_of_a_waiter_that_unwinds_come_to_the_next() {
+        model_bounded("permits_unwind_gives_back", 3, || {
+            let permits = Arc::new(Permits::new(0));
+            let unwinds = spawn(&permits, |permits| {
+                let node = Node::new(1);
+                match permits.take_or_queue(&node) {
+                    Some(_) => permits.release(1),
+                    None => drop(Waiting::new(permits, &node)),
+                }
+            });
+            let stays = spawn(&permits, acquires(1));
+            permits.release(1);
+            unwinds.join().unwrap();
+            stays.join().unwrap();
+            assert!(has(&permits, 0));
+        });
+    }
+
+    #[test]
+    fn nobody_waits_for_permits_that_were_closed() {
+        model_bounded("permits_close_tells_all", 3, || {
+            let permits = Arc::new(Permits::new(0));
+            let waiters = [(); 2].map(|()| {
+                spawn(&permits, |permits| {
+                    assert_eq!(permits.acquire(1, None).unwrap(), Acquired::Closed);
+                })
+            });
+            permits.close();
+            waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+            assert_eq!(permits.word.load(Ordering::Relaxed), CLOSED);
+        });
+    }
+}

@@ -1,6 +1,8 @@
 //! A lock around a value that many may read at once.
 //!
 //! A reader takes one of the [`Permits`], a writer all of them. They are given out in order, so neither kind starves.
+//!
+//! Model: `rwlock_readers_see_whole_changes`; those of the order are in `permits.rs`.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -257,5 +259,42 @@ impl<T: ?Sized> Drop for RwLockWriteGuard<'_, T> {
 impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLockWriteGuard<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sinew_sync::atomic::{AtomicUsize, Ordering};
+    use sinew_sync::{Arc, model, thread};
+
+    use super::*;
+
+    /// Both halves of the value are changed by a writer; a reader, also one that a writer has become, sees no half of it.
+    #[test]
+    fn a_reader_sees_all_of_a_change_or_nothing() {
+        model("rwlock_readers_see_whole_changes", || {
+            let lock = Arc::new(RwLock::new([AtomicUsize::new(0), AtomicUsize::new(0)]));
+            let value =
+                |halves: &[AtomicUsize; 2]| halves.each_ref().map(|half| half.load(Ordering::Relaxed));
+            let writer = {
+                let lock = lock.clone();
+                thread::spawn(move || {
+                    let guard = lock.write().unwrap();
+                    guard.iter().for_each(|half| half.store(1, Ordering::Relaxed));
+                    let guard = RwLockWriteGuard::downgrade(guard);
+                    assert_eq!(value(&guard), [1, 1]);
+                })
+            };
+            let reader = {
+                let lock = lock.clone();
+                thread::spawn(move || {
+                    let [one, other] = value(&lock.read().unwrap());
+                    assert_eq!(one, other);
+                })
+            };
+            writer.join().unwrap();
+            reader.join().unwrap();
+            assert!(lock.try_write().is_some());
+        });
     }
 }

@@ -173,3 +173,27 @@ impl fmt::Debug for Member {
         f.debug_struct("Member").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sinew_sync::{model, thread};
+
+    use super::*;
+
+    #[test]
+    fn the_last_member_wakes_who_waits() {
+        model("wait_group_last_wakes_all", || {
+            let group = Arc::new(WaitGroup::new());
+            let (one, other) = (group.add(), group.add());
+            let waiter = {
+                let group = group.clone();
+                thread::spawn(move || group.wait().unwrap())
+            };
+            let done = thread::spawn(move || drop(one));
+            drop(other);
+            done.join().unwrap();
+            waiter.join().unwrap();
+            assert!(group.group.inner.lock().queue.is_empty());
+        });
+    }
+}
