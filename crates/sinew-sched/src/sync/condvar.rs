@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn a_notification_that_reaches_one_who_gives_up_is_not_lost() {
-        model_bounded("condvar_notify_against_withdrawal", 3, || {
+        model_bounded("condvar_notify_against_withdrawal", 4, || {
             first_and_second(|condvar, node| {
                 if Waiting::new(condvar, node).wait(Some(PAST)).unwrap() {
                     // It cannot take the mutex again.

@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn what_comes_to_a_waiter_that_gives_up_comes_to_the_next() {
-        model_bounded("mutex_unlock_against_withdrawal", 3, || {
+        model_bounded("mutex_unlock_against_withdrawal", 4, || {
             let lock = Arc::new(Lock::new());
             assert!(lock.try_lock());
             let gives_up = spawn(&lock, |lock| lock_and_unlock(lock, PAST));
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn what_comes_to_a_waiter_that_unwinds_comes_to_the_next() {
-        model_bounded("mutex_unwind_hands_on", 3, || {
+        model_bounded("mutex_unwind_hands_on", 4, || {
             let lock = Arc::new(Lock::new());
             assert!(lock.try_lock());
             let unwinds = spawn(&lock, queue_and_unwind);

@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn permits_of_a_waiter_that_unwinds_come_to_the_next() {
-        model_bounded("permits_unwind_gives_back", 3, || {
+        model_bounded("permits_unwind_gives_back", 4, || {
             let permits = Arc::new(Permits::new(0));
             let unwinds = spawn(&permits, |permits| {
                 let node = Node::new(1);
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_permits_that_were_closed() {
-        model_bounded("permits_close_tells_all", 3, || {
+        model_bounded("permits_close_tells_all", 4, || {
             let permits = Arc::new(Permits::new(0));
             let waiters = [(); 2].map(|()| {
                 spawn(&permits, |permits| {
