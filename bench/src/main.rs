@@ -12,6 +12,7 @@
 
 mod fiber;
 mod idle;
+mod lock;
 mod measure;
 mod placement;
 mod task;
@@ -77,7 +78,8 @@ fn main() -> ExitCode {
 }
 
 fn benches() -> impl Iterator<Item = &'static Bench> {
-    fiber::BENCHES.iter().chain(&task::BENCHES).chain(&idle::BENCHES).chain(&placement::BENCHES)
+    let benches = [&fiber::BENCHES[..], &task::BENCHES, &idle::BENCHES, &placement::BENCHES, &lock::BENCHES];
+    benches.into_iter().flatten()
 }
 
 fn help() -> String {
@@ -91,7 +93,7 @@ sinew-bench --list              a line per benchmark: its name, its metric, numb
         let numbers: Vec<String> =
             bench.numbers.iter().map(|number| format!("{} [{}]", number.name, number.default)).collect();
         help += &format!(
-            "  {:<12} {}\n  {:<12} {}; {}\n",
+            "  {:<18} {}\n  {:<18} {}; {}\n",
             bench.name,
             bench.about,
             "",

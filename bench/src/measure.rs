@@ -17,6 +17,16 @@ const ROUNDS: usize = 5;
 /// The sides take turns, so that a slow moment of the machine does not fall on one of them alone. Each does
 /// an unmeasured turn first: caches, pools and branch predictors are warm for all.
 pub(crate) fn compare(bench: &Bench, n: u64, sides: &[Side]) {
+    let sides: Vec<AnySide> =
+        sides.iter().map(|(program, run)| (*program, run as &dyn Fn(u64) -> Duration)).collect();
+    compare_as(bench.name, bench.metric, n, &sides);
+}
+
+/// [`Side`] with numbers of its own.
+pub(crate) type AnySide<'a> = (&'static str, &'a dyn Fn(u64) -> Duration);
+
+/// [`compare`] for a shape that has a number in the name of its figure.
+pub(crate) fn compare_as(name: &str, metric: &str, n: u64, sides: &[AnySide]) {
     let n = n.div_ceil(ROUNDS as u64);
     for (_, run) in sides {
         run(n.div_ceil(4));
@@ -28,12 +38,16 @@ pub(crate) fn compare(bench: &Bench, n: u64, sides: &[Side]) {
         }
     }
     for ((program, _), nanoseconds) in sides.iter().zip(nanoseconds) {
-        report(program, bench, median(nanoseconds));
+        print(program, name, metric, median(nanoseconds));
     }
 }
 
 pub(crate) fn report(program: &str, bench: &Bench, value: f64) {
-    println!("RESULT {program} {} {} {value:.2}", bench.name, bench.metric);
+    print(program, bench.name, bench.metric, value);
+}
+
+fn print(program: &str, name: &str, metric: &str, value: f64) {
+    println!("RESULT {program} {name} {metric} {value:.2}");
 }
 
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {

@@ -20,7 +20,7 @@ use crate::core::park_on_await;
 use crate::reach;
 use crate::slots::TaskId;
 use crate::task::TaskRef;
-use crate::wait::{Node, Queue, Waiter};
+use crate::wait::{Awaited, Node, Queue, TOLD, Waiter, Waiting};
 use crate::worker;
 
 /// Which signals stop a task that has a supervisor, besides those that end it.
@@ -177,19 +177,6 @@ impl Events {
     }
 
     fn recv_by(&self, deadline: Option<Instant>) -> Result<Option<Event>, Refused> {
-        /// Takes the node out on every way out. One that was told and does not look leaves the event to another.
-        struct Waiting<'a>(&'a Events, &'a Node);
-        impl Drop for Waiting<'_> {
-            fn drop(&mut self) {
-                let waiter = {
-                    let mut state = self.0.shared.lock();
-                    // SAFETY: it was pushed into this queue.
-                    let told = !unsafe { state.waiters.remove(self.1) };
-                    if told && !state.events.is_empty() { state.waiters.tell() } else { None }
-                };
-                waiter.into_iter().for_each(Waiter::wake);
-            }
-        }
         loop {
             let node = Node::new(0);
             {
@@ -200,13 +187,8 @@ impl Events {
                 // SAFETY: `Waiting` takes it out before it goes.
                 unsafe { state.waiters.push(&node) };
             }
-            let waiting = Waiting(self, &node);
-            let told = node.wait(deadline)?;
-            // SAFETY: it was pushed into this queue.
-            unsafe { self.shared.lock().waiters.remove(&node) };
-            std::mem::forget(waiting);
-            if !told {
-                return Ok(self.try_recv());
+            if !Waiting::new(self, &node).wait(deadline)? {
+                return Ok(None);
             }
         }
     }
@@ -215,7 +197,23 @@ impl Events {
         let waiter = {
             let mut state = self.shared.lock();
             state.events.push_back(event);
-            state.waiters.tell()
+            state.waiters.tell(TOLD)
+        };
+        waiter.into_iter().for_each(Waiter::wake);
+    }
+}
+
+impl Awaited for Events {
+    fn withdraw(&self, node: &Node) -> bool {
+        // SAFETY: it was pushed into this queue.
+        unsafe { self.shared.lock().waiters.remove(node) }
+    }
+
+    /// One that was told and does not look leaves the event to another.
+    fn hand_on(&self, _: &Node) {
+        let waiter = {
+            let mut state = self.shared.lock();
+            if state.events.is_empty() { None } else { state.waiters.tell(TOLD) }
         };
         waiter.into_iter().for_each(Waiter::wake);
     }

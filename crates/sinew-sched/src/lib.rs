@@ -44,6 +44,7 @@ mod sleep;
 mod slots;
 mod spawn;
 mod state;
+pub mod sync;
 mod task;
 mod time;
 mod timeout;

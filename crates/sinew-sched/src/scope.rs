@@ -32,7 +32,7 @@ use crate::reach::{Frame, Tripped, cancel_children};
 use crate::slots::TaskId;
 use crate::spawn::{Options, TaskBuilder};
 use crate::task::Task;
-use crate::wait::{Node, Queue, Waiter};
+use crate::wait::{Awaited, Node, Queue, TOLD, Waiter, Waiting};
 use crate::worker;
 
 /// The children of a scope.
@@ -43,12 +43,32 @@ pub(crate) struct Children {
     state: Mutex<State>,
 }
 
+/// How the body of a child ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Returned,
+    Failed,
+    Cancelled,
+}
+
+impl End {
+    pub(crate) fn of<T>(outcome: &Result<T, Raised>) -> End {
+        match outcome {
+            Ok(_) => End::Returned,
+            Err(raised) if raised.is_cancelled() => End::Cancelled,
+            Err(_) => End::Failed,
+        }
+    }
+}
+
 struct State {
     live: HashSet<TaskId>,
     /// Children that have not let go of everything.
     count: usize,
     /// What new children start with.
     level: Option<Level>,
+    /// A child has ended because all were cancelled.
+    cut_short: bool,
     /// The first failure that nobody else was told of.
     error: Option<Raised>,
     waiters: Queue,
@@ -56,7 +76,14 @@ struct State {
 
 impl Children {
     fn new(frame: Frame) -> Children {
-        let state = State { live: HashSet::new(), count: 0, level: None, error: None, waiters: Queue::new() };
+        let state = State {
+            live: HashSet::new(),
+            count: 0,
+            level: None,
+            cut_short: false,
+            error: None,
+            waiters: Queue::new(),
+        };
         Children { frame, keep_going: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
@@ -71,9 +98,13 @@ impl Children {
     }
 
     /// The body of a child has ended, and its slot is about to be the handle's.
-    pub(crate) fn leaves(&self, task: TaskId, failed: bool) {
-        self.state.lock().live.remove(&task);
-        if failed && !self.keep_going.load(Ordering::Relaxed) {
+    pub(crate) fn leaves(&self, task: TaskId, end: End) {
+        {
+            let mut state = self.state.lock();
+            state.live.remove(&task);
+            state.cut_short |= end == End::Cancelled && state.level.is_some();
+        }
+        if end == End::Failed && !self.keep_going.load(Ordering::Relaxed) {
             self.frame.trip();
         }
     }
@@ -85,7 +116,7 @@ impl Children {
             let unwanted = state.take_error(error);
             state.count -= 1;
             let waiters: Vec<Waiter> = match state.count {
-                0 => std::iter::from_fn(|| state.waiters.tell()).collect(),
+                0 => std::iter::from_fn(|| state.waiters.tell(TOLD)).collect(),
                 _ => Vec::new(),
             };
             (waiters, unwanted)
@@ -112,14 +143,6 @@ impl Children {
 
     /// Waits until all children have ended.
     fn wait(&self) -> Result<(), Refused> {
-        /// Takes the node out on every way out.
-        struct Waiting<'a>(&'a Children, &'a Node);
-        impl Drop for Waiting<'_> {
-            fn drop(&mut self) {
-                // SAFETY: it was pushed into this queue.
-                unsafe { self.0.state.lock().waiters.remove(self.1) };
-            }
-        }
         let node = Node::new(0);
         {
             let mut state = self.state.lock();
@@ -129,8 +152,7 @@ impl Children {
             // SAFETY: `Waiting` takes it out before it goes.
             unsafe { state.waiters.push(&node) };
         }
-        let _waiting = Waiting(self, &node);
-        node.wait(None).map(|_| ())
+        Waiting::new(self, &node).wait(None).map(|_| ())
     }
 
     /// Waits until all children have ended, whatever comes.
@@ -145,6 +167,15 @@ impl Children {
             }
         }
     }
+}
+
+impl Awaited for Children {
+    fn withdraw(&self, node: &Node) -> bool {
+        // SAFETY: it was pushed into this queue.
+        unsafe { self.state.lock().waiters.remove(node) }
+    }
+
+    fn hand_on(&self, _: &Node) {} // everybody is told
 }
 
 impl State {
@@ -224,7 +255,10 @@ where
         shield(|| scope.children.wait_out());
         frame.close();
         let closed = shield(|| scope.close());
-        let error = children.state.lock().error.take();
+        let error = {
+            let mut state = children.state.lock();
+            state.error.take().or_else(|| state.cut_short.then(cancelled))
+        };
         match (outcome, closed) {
             (Err(raised), _) if !is_trip_of(&raised, frame) => re_raise(raised),
             (_, Err(raised)) => re_raise(raised),

@@ -13,7 +13,7 @@ use crate::core::Core;
 use crate::events::{Events, STOPPING, Supervised};
 use crate::future::future_table;
 use crate::join::JoinHandle;
-use crate::scope::Children;
+use crate::scope::{Children, End};
 use crate::shared::Shared;
 use crate::task::{Kind, Ran, Table, Task, drop_result, no_options};
 use crate::worker;
@@ -334,7 +334,7 @@ where
         Some(hook) => core.run_hooked(task, hook, body),
         None => core.run(task, body),
     };
-    let failed = outcome.as_ref().is_err_and(|raised| !raised.is_cancelled());
+    let end = End::of(&outcome);
     if let Some(supervised) = &supervised {
         outcome = supervised.ended(outcome);
     }
@@ -346,7 +346,7 @@ where
     match scope {
         None => Ran::Ended,
         Some(children) => {
-            children.leaves(task.id(), failed);
+            children.leaves(task.id(), end);
             Ran::EndedIn(children)
         }
     }

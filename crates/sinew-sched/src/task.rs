@@ -39,7 +39,7 @@ use crate::shared::Shared;
 use crate::slots::TaskId;
 use crate::spawn::Options;
 use crate::state::StateWord;
-use crate::wait::{Node, Waiter};
+use crate::wait::{Node, TOLD, Waiter};
 
 /// Bytes of a body or result that lie in the slot itself.
 const INLINE: usize = 16;
@@ -243,7 +243,7 @@ impl Task {
             node if node.is_null() => Settled::Kept,
             DETACHED => Settled::Detached,
             // SAFETY: whoever waits keeps the node until it is told, and it was in the word once.
-            node => Settled::Waits(unsafe { Node::tell(node) }),
+            node => Settled::Waits(unsafe { Node::tell(node, TOLD) }),
         }
     }
 

@@ -11,22 +11,34 @@
 //!    was told meanwhile: it has what it waited for, and has to use it or to hand it on.
 //!
 //! So a node is in a queue or told, never both, and the lock says which; and a wake-up that comes late finds no node.
-//! A task that unwinds has to do step 4 as well: [`Waiting`] does it when it is dropped.
+//! [`Waiting`] does steps 2 and 4. A waiter that was told at the moment at which it wanted to give up has what it
+//! waited for, and returns it; one that unwinds cannot, so what waits are for says how to hand it on ([`Awaited`]).
 //!
-//! `told` releases, and the waiter's load acquires: what the waker did before is seen.
+//! `told` releases, and the waiter's load acquires: what the waker did before is seen. It also says how: a lock may
+//! tell a waiter that it has it, or that it may try.
+//!
+//! A waker that tells many does so in batches, and releases the lock to wake each: [`tell_each`].
 
 use std::cell::Cell;
+use std::mem::ManuallyDrop;
 use std::ptr;
 
 use sinew_core::Instant;
 use sinew_fiber::{Refused, await_};
-use sinew_sync::atomic::{AtomicBool, Ordering};
+use sinew_sync::atomic::{AtomicU8, Ordering};
 use sinew_sync::thread::{self, Thread};
+use sinew_sync::{Mutex, capacity};
 
 use crate::clock::{now, system_now};
 use crate::task::TaskRef;
 use crate::time::with_alarm;
 use crate::worker;
+
+/// What a node was told by whoever has only one thing to say.
+pub(crate) const TOLD: u8 = 1;
+
+/// How many waiters a waker tells before it wakes them.
+const BATCH: usize = capacity(16, 2);
 
 /// Who waits.
 #[derive(Clone)]
@@ -54,7 +66,8 @@ impl Waiter {
 
 /// One wait of one waiter.
 pub(crate) struct Node {
-    told: AtomicBool,
+    /// Zero until told.
+    told: AtomicU8,
     waiter: Cell<Option<Waiter>>,
     /// What it waits for, for the kind of queue that it is in: a number of permits, a reader or a writer…
     pub(crate) wants: usize,
@@ -67,7 +80,7 @@ impl Node {
     /// A wait of whoever calls.
     pub(crate) fn new(wants: usize) -> Node {
         Node {
-            told: AtomicBool::new(false),
+            told: AtomicU8::new(0),
             waiter: Cell::new(Some(Waiter::current())),
             wants,
             queued: Cell::new(false),
@@ -78,6 +91,11 @@ impl Node {
 
     /// True once somebody has told it.
     pub(crate) fn is_told(&self) -> bool {
+        self.told() != 0
+    }
+
+    /// What it was told; zero if nothing yet.
+    pub(crate) fn told(&self) -> u8 {
         self.told.load(Ordering::Acquire)
     }
 
@@ -89,7 +107,10 @@ impl Node {
                 while !self.is_told() {
                     match worker::current_task() {
                         Some(_) => drop(await_(())?),
-                        None => thread::park(),
+                        None => {
+                            may_block()?;
+                            thread::park();
+                        }
                     }
                 }
                 Ok(true)
@@ -106,6 +127,7 @@ impl Node {
                 if left.is_zero() {
                     return Ok(false);
                 }
+                may_block()?;
                 sinew_sync::park_timeout(left);
             }
             return Ok(true);
@@ -134,14 +156,19 @@ impl Node {
     /// # Safety
     ///
     /// `node` is valid up to this call, which is the only one for it.
-    pub(crate) unsafe fn tell(node: *const Node) -> Waiter {
+    pub(crate) unsafe fn tell(node: *const Node, what: u8) -> Waiter {
         // SAFETY: the waiter does not leave before `told` is stored, and its name is taken out before that.
         unsafe {
             let waiter = (*node).waiter.take().expect("a node is told once");
-            (*node).told.store(true, Ordering::Release);
+            (*node).told.store(what, Ordering::Release);
             waiter
         }
     }
+}
+
+/// Whether a thread that is no worker may block here: not inside the poll of a future. A model has no fibers to ask.
+fn may_block() -> Result<(), Refused> {
+    if sinew_sync::MODEL { Ok(()) } else { sinew_fiber::raw::may_await() }
 }
 
 /// Nodes that wait for the same thing, first come first told. Its owner keeps it under a lock.
@@ -166,6 +193,29 @@ impl Queue {
     pub(crate) fn first_wants(&self) -> Option<usize> {
         // SAFETY: nodes in the queue are valid.
         unsafe { self.first.as_ref() }.map(|node| node.wants)
+    }
+
+    /// True if there is exactly one node in the queue.
+    pub(crate) fn has_one(&self) -> bool {
+        !self.is_empty() && self.first == self.last
+    }
+
+    /// Puts `node` at the head of the queue.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Queue::push`].
+    pub(crate) unsafe fn push_first(&mut self, node: *const Node) {
+        // SAFETY: the caller's promise; nodes in the queue are valid.
+        unsafe {
+            (*node).queued.set(true);
+            (*node).next.set(self.first);
+            match self.first.as_ref() {
+                Some(first) => first.previous.set(node),
+                None => self.last = node,
+            }
+        }
+        self.first = node;
     }
 
     /// Puts `node` at the end of the queue.
@@ -213,7 +263,7 @@ impl Queue {
 
     /// Takes the first node out and tells it. Whoever waits has to be woken when the lock is released.
     #[must_use = "the waiter has to be woken"]
-    pub(crate) fn tell(&mut self) -> Option<Waiter> {
+    pub(crate) fn tell(&mut self, what: u8) -> Option<Waiter> {
         let first = self.first;
         if first.is_null() {
             return None;
@@ -221,7 +271,68 @@ impl Queue {
         // SAFETY: the node is in the queue, so it is valid until it is told.
         unsafe {
             self.remove(first);
-            Some(Node::tell(first))
+            Some(Node::tell(first, what))
+        }
+    }
+}
+
+/// Something with a queue, as whoever waits in it leaves it.
+pub(crate) trait Awaited {
+    /// Takes `node` out of the queue that it was pushed into, under the lock. False if it was told, or would have been:
+    /// then the wait is over, and it is in no queue either.
+    fn withdraw(&self, node: &Node) -> bool;
+
+    /// Gives on what `node` was told that it has, because its waiter unwinds.
+    fn hand_on(&self, node: &Node);
+}
+
+/// A node in a queue, for the time of its wait: it does not stay there on any way out.
+#[must_use = "it waits when it is told to"]
+pub(crate) struct Waiting<'a, A: Awaited> {
+    awaited: &'a A,
+    node: &'a Node,
+}
+
+impl<'a, A: Awaited> Waiting<'a, A> {
+    /// `node` was pushed into the queue of `awaited`.
+    pub(crate) fn new(awaited: &'a A, node: &'a Node) -> Waiting<'a, A> {
+        Waiting { awaited, node }
+    }
+
+    /// Waits until told, as [`Node::wait`] does. Otherwise the node was not told, and is in no queue any more.
+    pub(crate) fn wait(self, deadline: Option<Instant>) -> Result<bool, Refused> {
+        let outcome = self.node.wait(deadline);
+        let this = ManuallyDrop::new(self);
+        match outcome {
+            Ok(true) => Ok(true),
+            given_up if this.awaited.withdraw(this.node) => given_up,
+            _ => Ok(true),
+        }
+    }
+}
+
+impl<A: Awaited> Drop for Waiting<'_, A> {
+    /// Only on the way of an unwind.
+    fn drop(&mut self) {
+        if !self.awaited.withdraw(self.node) {
+            self.awaited.hand_on(self.node);
+        }
+    }
+}
+
+/// Tells nodes by `tell`, under `lock`, until it returns none, and wakes them without it.
+pub(crate) fn tell_each<Q>(lock: &Mutex<Q>, mut tell: impl FnMut(&mut Q) -> Option<Waiter>) {
+    loop {
+        let mut batch = [const { None }; BATCH];
+        let mut queue = lock.lock();
+        let more = batch.iter_mut().all(|place| {
+            *place = tell(&mut queue);
+            place.is_some()
+        });
+        drop(queue);
+        batch.into_iter().flatten().for_each(Waiter::wake);
+        if !more {
+            return;
         }
     }
 }

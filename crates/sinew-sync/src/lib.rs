@@ -6,7 +6,8 @@
 //!
 //! - [`atomic`], [`Arc`], [`Mutex`], [`RwLock`], [`thread`], [`hint`] follow the choice;
 //! - [`statics`] is always std's: process-wide singletons, which no model runs;
-//! - [`capacity`] shrinks a constant under a model, so that the model stays small.
+//! - [`capacity`] shrinks a constant under a model, so that the model stays small;
+//! - [`const_unless_model`] is for constructors that a `static` may call.
 //!
 //! The locks do not poison: a panic while one is held leaves the value as it is. Sinew's own critical
 //! sections run no user code, so there is no torn state to protect anybody from.
@@ -41,6 +42,19 @@ pub const fn capacity(production: usize, model: usize) -> usize {
     if MODEL { model } else { production }
 }
 
+/// Makes a function `const`, except in a build for a model checker, whose types are made at run time.
+#[macro_export]
+macro_rules! const_unless_model {
+    ($(#[$attribute:meta])* $visible:vis const fn $($rest:tt)*) => {
+        #[cfg(not(any(loom, shuttle)))]
+        $(#[$attribute])*
+        $visible const fn $($rest)*
+        #[cfg(any(loom, shuttle))]
+        $(#[$attribute])*
+        $visible fn $($rest)*
+    };
+}
+
 /// How many threads the machine can run at once; 1 if it does not say, and in a model.
 pub fn available_parallelism() -> usize {
     if MODEL { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) }
@@ -61,6 +75,17 @@ pub fn park_timeout(timeout: std::time::Duration) {
 /// Runs a model: every interleaving under loom, `SHUTTLE_SCHEDULES` random ones under shuttle, once with
 /// std's threads otherwise. Prints how many executions it took, so that a model that ran nothing shows.
 pub fn model(name: &str, body: impl Fn() + Send + Sync + 'static) {
+    explore(name, None, body);
+}
+
+/// [`model`] for three threads that would take minutes: under loom, every interleaving in which a thread that could go
+/// on is made to wait for another at most `preemptions` times.
+pub fn model_bounded(name: &str, preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
+    explore(name, Some(preemptions), body);
+}
+
+#[cfg_attr(not(loom), allow(unused_variables, reason = "only loom counts preemptions"))]
+fn explore(name: &str, preemptions: Option<usize>, body: impl Fn() + Send + Sync + 'static) {
     use statics::{AtomicUsize, Ordering};
     let executions = std::sync::Arc::new(AtomicUsize::new(0));
     let counted = {
@@ -72,7 +97,11 @@ pub fn model(name: &str, body: impl Fn() + Send + Sync + 'static) {
     };
 
     #[cfg(loom)]
-    loom::model(counted);
+    {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = preemptions.or(builder.preemption_bound);
+        builder.check(counted);
+    }
 
     #[cfg(shuttle)]
     shuttle::check_random(counted, SHUTTLE_SCHEDULES);

@@ -1,6 +1,7 @@
 //! Locks without poisoning, over whichever library the build chose.
 
 use crate::chosen::sync;
+use crate::const_unless_model;
 
 /// A mutual exclusion lock; [`std::sync::Mutex`] without poisoning.
 #[derive(Debug, Default)]
@@ -10,9 +11,11 @@ pub struct Mutex<T>(sync::Mutex<T>);
 pub type MutexGuard<'a, T> = sync::MutexGuard<'a, T>;
 
 impl<T> Mutex<T> {
-    /// An unlocked mutex around `value`.
-    pub fn new(value: T) -> Mutex<T> {
-        Mutex(sync::Mutex::new(value))
+    const_unless_model! {
+        /// An unlocked mutex around `value`.
+        pub const fn new(value: T) -> Mutex<T> {
+            Mutex(sync::Mutex::new(value))
+        }
     }
 
     /// Waits for the lock and takes it.
