@@ -4,6 +4,8 @@
 //! blocks and nothing is dropped. An event of a task that stopped holds the way to continue it: a place for one value,
 //! which the task looks at after every wake-up. It names the task by its id, so one that is used late, or never, does
 //! nothing to the slot's next task.
+//!
+//! Models: `events_answer_or_too_late`, `events_push_or_wait`, `events_hand_on`.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -88,12 +90,14 @@ impl Event {
 
 /// A task that waits for its supervisor.
 struct Stopped {
-    task: TaskId,
-    answer: Arc<Mutex<Answer>>,
+    task: TaskRef,
+    place: Arc<Place>,
 }
 
+/// Where the supervisor puts its answer. Whoever comes second, answer or task that does not wait any more, sees the first.
+struct Place(Mutex<Answer>);
+
 enum Answer {
-    /// The task waits for it.
     Awaited,
     Given(Value),
     /// The event was dropped.
@@ -102,22 +106,40 @@ enum Answer {
     TooLate,
 }
 
+impl Place {
+    fn new() -> Place {
+        Place(Mutex::new(Answer::Awaited))
+    }
+
+    /// Puts an answer in. False if nobody waits for it.
+    fn give(&self, answer: Answer) -> bool {
+        let mut place = self.0.lock();
+        let awaited = matches!(*place, Answer::Awaited);
+        let unwanted = if awaited { std::mem::replace(&mut *place, answer) } else { answer };
+        drop(place);
+        drop(unwanted); // a value's destructor is the user's code
+        awaited
+    }
+
+    /// Takes the answer, if there is one; one that comes later is too late if the task gives up.
+    fn take(&self, gives_up: bool) -> Option<Answer> {
+        let mut place = self.0.lock();
+        match *place {
+            Answer::Awaited if !gives_up => None,
+            _ => Some(std::mem::replace(&mut *place, Answer::TooLate)),
+        }
+    }
+}
+
 impl Stopped {
     fn resume(self, value: Value) -> bool {
         self.give(Answer::Given(value))
     }
 
     fn give(&self, answer: Answer) -> bool {
-        let unwanted = {
-            let mut place = self.answer.lock();
-            match &*place {
-                Answer::Awaited => std::mem::replace(&mut *place, answer),
-                _ => answer,
-            }
-        };
-        let given = matches!(unwanted, Answer::Awaited);
+        let given = self.place.give(answer);
         if given {
-            worker::unpark(TaskRef::of(self.task));
+            worker::unpark(self.task);
         }
         given
     }
@@ -131,7 +153,7 @@ impl Drop for Stopped {
 
 impl fmt::Debug for Stopped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Stopped({})", self.task)
+        f.write_str("Stopped")
     }
 }
 
@@ -265,22 +287,17 @@ impl Hook for Supervised {
         if !STOPPING.contains(signal) {
             return park_on_await(signal);
         }
-        let answer = Arc::new(Mutex::new(Answer::Awaited));
-        let stopped = Stopped { task: self.task, answer: answer.clone() };
-        self.push(signal, payload, None, Some(stopped));
-        let word = &self.task.slot().word;
+        let (task, place) = (TaskRef::of(self.task), Arc::new(Place::new()));
+        self.push(signal, payload, None, Some(Stopped { task, place: place.clone() }));
         loop {
-            match std::mem::replace(&mut *answer.lock(), Answer::Awaited) {
-                Answer::Given(value) => return value,
-                Answer::Never => word.cancel(Level::Cancel),
-                Answer::Awaited | Answer::TooLate => (),
+            let word = &task.task.word;
+            let ends = !is_shielded() && (word.level().is_some() || reach::tripped(self.task).is_some());
+            match place.take(ends) {
+                Some(Answer::Given(value)) => return value,
+                Some(Answer::Never) => word.cancel(Level::Cancel),
+                _ if ends => return Value::UNIT, // whoever called us unwinds
+                _ => worker::park(),
             }
-            // Whoever called us unwinds.
-            if !is_shielded() && (word.level().is_some() || reach::tripped(self.task).is_some()) {
-                *answer.lock() = Answer::TooLate;
-                return Value::UNIT;
-            }
-            worker::park();
         }
     }
 }
@@ -289,3 +306,62 @@ impl Hook for Supervised {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Told(pub(crate) String);
+
+#[cfg(test)]
+mod tests {
+    use sinew_sync::{model, thread};
+
+    use super::*;
+
+    fn event() -> Event {
+        let task = TaskId::new(0, 0);
+        Event { task, name: None, signal: Signal::Ok, value: Value::UNIT, trace: None, stopped: None }
+    }
+
+    /// A supervisor that answers against a task that gives up: the answer was given exactly if the task has it.
+    #[test]
+    fn an_answer_is_taken_or_too_late() {
+        model("events_answer_or_too_late", || {
+            let place = Arc::new(Place::new());
+            let supervisor = {
+                let place = place.clone();
+                thread::spawn(move || place.give(Answer::Given(Value::UNIT)))
+            };
+            let taken = matches!(place.take(true), Some(Answer::Given(_)));
+            assert_eq!(supervisor.join().unwrap(), taken);
+        });
+    }
+
+    #[test]
+    fn whoever_waits_for_an_event_gets_it() {
+        model("events_push_or_wait", || {
+            let events = Events::new();
+            let receiver = {
+                let events = events.clone();
+                thread::spawn(move || events.recv().unwrap().signal)
+            };
+            events.push(event());
+            assert_eq!(receiver.join().unwrap(), Signal::Ok);
+            assert!(events.is_empty());
+        });
+    }
+
+    /// A receiver that was told and unwinds, against another that waits: the event is not lost.
+    #[test]
+    fn a_receiver_that_unwinds_hands_the_event_on() {
+        model("events_hand_on", || {
+            let events = Events::new();
+            let node = Node::new(0);
+            // SAFETY: taken out below, before it goes.
+            unsafe { events.shared.lock().waiters.push(&node) };
+            let receiver = {
+                let events = events.clone();
+                thread::spawn(move || drop(events.recv().unwrap()))
+            };
+            events.push(event());
+            drop(Waiting::new(&events, &node)); // as an unwind does
+            receiver.join().unwrap();
+            assert!(events.is_empty());
+        });
+    }
+}

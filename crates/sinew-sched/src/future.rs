@@ -129,7 +129,7 @@ pub(crate) trait Polled {
     unsafe fn future(this: *mut Self) -> *mut Self::Future;
 }
 
-pub(crate) struct Plain<F>(F);
+pub(crate) struct Plain<F>(pub(crate) F);
 
 impl<F: Future> Polled for Plain<F> {
     type Future = F;

@@ -74,6 +74,12 @@ impl Frame {
         Frame { task: task.id(), number: NEXT.fetch_add(1, Ordering::Relaxed) }
     }
 
+    /// A frame that is never open.
+    #[cfg(test)]
+    pub(crate) fn of_nobody() -> Frame {
+        Frame { task: TaskId::new(0, u32::MAX), number: u64::MAX }
+    }
+
     /// Opens the frame, inside all that are open. Only its task does.
     pub(crate) fn open(self, children: Option<Arc<Children>>) {
         worker::mark_reached(); // a frame that is never closed, of a fiber that was given up, goes with the task

@@ -14,6 +14,8 @@
 //! handle's, which cannot outlive the scope.
 //!
 //! While a child is live it is not freed, so cancelling all that are live, under the lock, meets no other task.
+//!
+//! Model: `scope_waits_for_the_last_child`.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -455,5 +457,36 @@ impl<T> Drop for ScopedJoinHandle<'_, T> {
 impl<T> fmt::Debug for ScopedJoinHandle<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ScopedJoinHandle").field("finished", &self.is_finished()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sinew_sync::atomic::AtomicUsize;
+    use sinew_sync::{model, thread};
+
+    use super::*;
+
+    /// The last child against a parent that waits: it is woken, after the child has let go of everything, and what the
+    /// child touches last is not gone.
+    #[test]
+    fn a_parent_waits_for_the_last_child() {
+        model("scope_waits_for_the_last_child", || {
+            let children = Arc::new(Children::new(Frame::of_nobody()));
+            let borrowed = Arc::new(AtomicUsize::new(2));
+            children.state.lock().count = 2;
+            let parent = {
+                let (children, borrowed) = (children.clone(), borrowed.clone());
+                thread::spawn(move || {
+                    children.wait().unwrap();
+                    borrowed.load(Ordering::Relaxed)
+                })
+            };
+            for _ in 0..2 {
+                borrowed.fetch_sub(1, Ordering::Relaxed);
+                children.ended(None);
+            }
+            assert_eq!(parent.join().unwrap(), 0, "a child still borrows");
+        });
     }
 }
