@@ -68,14 +68,17 @@ where
 /// Waits for `future`: suspends the running task, or blocks the thread, whenever it is pending.
 ///
 /// ```
-/// use sinew_sched::{Runtime, block_on, spawn, spawn_future};
+/// use std::time::Duration;
 ///
-/// let runtime = Runtime::new();
-/// let answer = runtime.run(|| {
-///     let half = spawn_future(async { 21 });
-///     2 * block_on(async { half.join().unwrap() }).unwrap_or(21)
+/// use sinew_sched::{Runtime, block_on, sleep_async};
+///
+/// let answer = Runtime::new().run(|| {
+///     block_on(async {
+///         sleep_async(Duration::from_millis(1)).await; // the worker runs other tasks meanwhile
+///         42
+///     })
 /// });
-/// # let _ = answer;
+/// assert_eq!(answer.unwrap().unwrap(), 42);
 /// assert_eq!(block_on(async { 42 }).unwrap(), 42); // on any thread
 /// ```
 ///
