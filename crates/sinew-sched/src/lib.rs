@@ -23,7 +23,7 @@
 //! since a stack must not change threads in the middle of code that may know its thread.
 //!
 //! `core.rs` has the stacks, `worker.rs` the loop, `state.rs` the protocol of parking and waking, `shared.rs` that of
-//! sleeping and waking workers, `join.rs` that of a task's end.
+//! sleeping and waking workers, `join.rs` that of a task's end, `wait.rs` that of all other waits; [`sync`] has locks.
 
 #![warn(missing_docs)]
 
