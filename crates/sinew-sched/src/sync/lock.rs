@@ -28,7 +28,8 @@
 //! telling of the node releases.
 //!
 //! Models: `mutex_unlock_wakes`, `mutex_excludes`, `mutex_unlock_against_withdrawal`, `mutex_unwind_hands_on`,
-//! `mutex_passed_over_once`, `mutex_passed_over_gives_up`.
+//! `mutex_passed_over_once`, `mutex_passed_over_gives_up`,
+//! `mutex_late_unlock`.
 
 use sinew_core::Instant;
 use sinew_fiber::Refused;
@@ -295,6 +296,33 @@ mod tests {
                 lock.unlock();
             }
             waiter.join().unwrap();
+            assert!(free(&lock));
+        });
+    }
+
+    /// Whoever gives the lock back may come so late to the queue that others have had the lock meanwhile, and one has it.
+    #[test]
+    fn whoever_is_late_to_give_the_lock_on_does_not_give_away_what_another_has() {
+        fn alone(lock: &Lock, inside: &AtomicUsize) {
+            assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0);
+            inside.fetch_sub(1, Ordering::Relaxed);
+            lock.unlock();
+        }
+        model_bounded("mutex_late_unlock", 4, || {
+            let lock = Arc::new(Lock::new());
+            assert!(lock.try_lock());
+            let inside = Arc::new(AtomicUsize::new(0));
+            let (one, other) = (inside.clone(), inside);
+            let waiter = spawn(&lock, move |lock| {
+                assert!(lock.lock(None).unwrap());
+                alone(lock, &one);
+            });
+            let passes = spawn(&lock, move |lock| {
+                (0..2).filter(|_| lock.try_lock()).for_each(|_| alone(lock, &other));
+            });
+            lock.unlock();
+            waiter.join().unwrap();
+            passes.join().unwrap();
             assert!(free(&lock));
         });
     }
