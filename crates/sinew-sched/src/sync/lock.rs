@@ -67,16 +67,14 @@ impl Lock {
     /// Takes the lock if it is free.
     #[inline]
     pub(super) fn try_lock(&self) -> bool {
-        self.word.compare_exchange(0, LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok() || self.take(0)
+        self.take(0)
     }
 
     /// Waits for the lock and takes it. False if the deadline has passed.
     #[inline]
     pub(super) fn lock(&self, deadline: Option<Instant>) -> Result<bool, Refused> {
-        match self.word.compare_exchange(0, LOCKED, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => Ok(true),
-            Err(_) => self.lock_slowly(deadline),
-        }
+        // With a load first, so that bits about others, which may stay for long, cost no second exchange.
+        if self.take(0) { Ok(true) } else { self.lock_slowly(deadline) }
     }
 
     /// Gives the lock back. Only for whoever has it.
@@ -94,6 +92,7 @@ impl Lock {
     }
 
     /// Takes the lock if it may be taken, and clears these bits.
+    #[inline]
     fn take(&self, clear: usize) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         while word & (LOCKED | RESERVED) == 0 {
@@ -108,7 +107,7 @@ impl Lock {
 
     #[cold]
     fn lock_slowly(&self, deadline: Option<Instant>) -> Result<bool, Refused> {
-        if self.take(0) || spin(|| self.take(0)) {
+        if spin(|| self.take(0)) {
             return Ok(true);
         }
         let mut wants = 0;
