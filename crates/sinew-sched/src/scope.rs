@@ -23,12 +23,13 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::time::Duration;
 
-use sinew_core::{Instant, Signal};
+use sinew_core::{Bindings, Instant, Signal};
 use sinew_fiber::raw::{abandon, catch, may_await, open_scope, re_raise};
 use sinew_fiber::{Cancelled, Level, Raised, Refused, StackSize, Value, shield};
 use sinew_sync::atomic::{AtomicBool, Ordering};
 use sinew_sync::{Arc, Mutex};
 
+use crate::events::Events;
 use crate::join::JoinHandle;
 use crate::reach::{Frame, Tripped, cancel_children};
 use crate::slots::TaskId;
@@ -128,7 +129,7 @@ impl Children {
     }
 
     /// Notes the failure of a child that its handle did not take.
-    fn failed(&self, error: Raised) {
+    pub(crate) fn failed(&self, error: Raised) {
         let unwanted = self.state.lock().take_error(Some(error));
         drop(unwanted);
     }
@@ -262,13 +263,21 @@ where
             state.error.take().or_else(|| state.cut_short.then(cancelled))
         };
         match (outcome, closed) {
-            (Err(raised), _) if !is_trip_of(&raised, frame) => re_raise(raised),
-            (_, Err(raised)) => re_raise(raised),
+            (Err(raised), _) if !is_trip_of(&raised, frame) => go_on(raised, error),
+            (_, Err(raised)) => go_on(raised, error),
             (Ok(Ok(result)), Ok(())) => error.map_or(Ok(result), Err),
             (Ok(Err(refused)), Ok(())) => Err(error.unwrap_or_else(|| refusal(refused))),
             (Err(_), Ok(())) => Err(error.unwrap_or_else(cancelled)),
         }
     })
+}
+
+/// Leaves a scope by an unwind that is not its own. The failure of a child, which nobody will see, is told.
+fn go_on(raised: Raised, error: Option<Raised>) -> ! {
+    if let Some(error) = error.filter(|error| !error.is_cancelled()) {
+        eprintln!("a child failed in a scope that was left by an unwind: {error:#}");
+    }
+    re_raise(raised)
 }
 
 fn is_trip_of(raised: &Raised, frame: Frame) -> bool {
@@ -366,6 +375,18 @@ impl<'scope> ScopedTaskBuilder<'scope> {
         self
     }
 
+    /// See [`TaskBuilder::supervisor`].
+    pub fn supervisor(mut self, events: &Events) -> Self {
+        self.builder = self.builder.supervisor(events);
+        self
+    }
+
+    /// See [`TaskBuilder::bindings`].
+    pub fn bindings(mut self, bindings: Bindings) -> Self {
+        self.builder = self.builder.bindings(bindings);
+        self
+    }
+
     /// Starts a child.
     pub fn spawn<F, T>(self, body: F) -> ScopedJoinHandle<'scope, T>
     where
@@ -380,7 +401,6 @@ impl<'scope> ScopedTaskBuilder<'scope> {
 }
 
 /// The handle of a child of a scope. Dropping it leaves the child to the scope.
-#[must_use = "a handle that is dropped leaves the child to the scope"]
 pub struct ScopedJoinHandle<'scope, T> {
     handle: ManuallyDrop<JoinHandle<T>>,
     children: &'scope Arc<Children>,
@@ -393,7 +413,11 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
     ///
     /// What the child ended with instead of returning. The scope does not report it again.
     pub fn join(self) -> Result<T, Raised> {
-        self.into_handle().join()
+        let children = self.children;
+        match self.into_handle().join_by(None, Some(children)) {
+            Ok(outcome) => outcome,
+            Err(_) => unreachable!("there is no deadline"),
+        }
     }
 
     /// See [`JoinHandle::join_timeout`].
@@ -413,7 +437,7 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
     pub fn join_until(self, deadline: Instant) -> Result<Result<T, Raised>, Self> {
         let children = self.children;
         self.into_handle()
-            .join_until(deadline)
+            .join_by(Some(deadline), Some(children))
             .map_err(|handle| ScopedJoinHandle { handle: ManuallyDrop::new(handle), children })
     }
 

@@ -635,14 +635,19 @@ impl Worker {
         Some(task)
     }
 
-    /// Looks at the inbox and the timers, and takes the oldest of the outsiders' tasks, or of our own, which the
-    /// newest would else keep waiting.
+    /// Looks at the inbox and the timers, and takes the oldest of the outsiders' tasks or of our own, in turns,
+    /// which the newest would else keep waiting.
     #[cold]
     fn find_fairly(&self) -> Option<&'static Task> {
         self.receive();
         self.timers().expire(&self.shared.clock);
-        let oldest = self.shared.injector.steal();
-        match oldest.or_else(|| self.shared.stealers[self.index].0.steal()) {
+        let (own, outsiders) = (&self.shared.stealers[self.index].0, &self.shared.injector);
+        let oldest = if (self.turns.get() / FAIR).is_multiple_of(2) {
+            outsiders.steal().or_else(|| own.steal())
+        } else {
+            own.steal().or_else(|| outsiders.steal())
+        };
+        match oldest {
             Steal::Success(task) => Some(task),
             _ => None,
         }

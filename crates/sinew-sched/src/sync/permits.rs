@@ -158,9 +158,7 @@ impl Permits {
             return None;
         }
         self.word.fetch_sub(wanted * ONE, Ordering::Acquire);
-        let told = queue.tell(YOURS);
-        self.clear_if_empty(queue);
-        told
+        queue.tell(YOURS)
     }
 
     /// Clears QUEUED if nobody is in the queue; false then.
