@@ -108,7 +108,12 @@ impl Permits {
 
     #[cold]
     fn acquire_slowly(&self, count: usize, deadline: Option<Instant>) -> Result<Acquired, Refused> {
-        if spin(|| self.try_acquire(count)) {
+        let mut granted = false;
+        spin(|| {
+            granted = self.try_acquire(count);
+            granted || self.word.load(Ordering::Relaxed) & (QUEUED | CLOSED) != 0
+        });
+        if granted {
             return Ok(Acquired::Granted);
         }
         let node = Node::new(count);
