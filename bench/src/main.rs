@@ -11,8 +11,10 @@
 #![forbid(unsafe_code)]
 
 mod fiber;
+mod idle;
 mod lock;
 mod measure;
+mod placement;
 mod task;
 
 use std::process::ExitCode;
@@ -76,7 +78,8 @@ fn main() -> ExitCode {
 }
 
 fn benches() -> impl Iterator<Item = &'static Bench> {
-    fiber::BENCHES.iter().chain(&task::BENCHES).chain(&lock::BENCHES)
+    let benches = [&fiber::BENCHES[..], &task::BENCHES, &idle::BENCHES, &placement::BENCHES, &lock::BENCHES];
+    benches.into_iter().flatten()
 }
 
 fn help() -> String {

@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use sinew_sched::{JoinHandle, Runtime, sleep, spawn, yield_now};
+use sinew_sched::{JoinHandle, Runtime, sleep, sleep_async, spawn, spawn_future, yield_now};
+
+use crate::measure::cpu_time;
 
 use crate::{Bench, Number};
 
-pub(crate) const BENCHES: [Bench; 4] = [
+pub(crate) const BENCHES: [Bench; 5] = [
     Bench {
         name: "spawn_join",
         about: "spawn so many tasks, then join them all",
@@ -85,6 +87,28 @@ pub(crate) const BENCHES: [Bench; 4] = [
             println!("RESULT sinew {} cpu_ms {:.2}", bench.name, (cpu_time() - cpu).as_secs_f64() * 1e3);
         },
     },
+    Bench {
+        name: "sleepers_future",
+        about: "so many futures sleep for so long at once",
+        metric: "wall_ms",
+        numbers: &[
+            Number { name: "tasks", default: 100_000, small: 1_000 },
+            Number { name: "milliseconds", default: 100, small: 10 },
+        ],
+        run: |bench, numbers| {
+            let (tasks, milliseconds) = (numbers[0], numbers[1]);
+            let cpu = cpu_time();
+            let took = run(move || {
+                let start = Instant::now();
+                let sleeper = || sleep_async(Duration::from_millis(milliseconds));
+                let handles: Vec<_> = (0..tasks).map(|_| spawn_future(sleeper())).collect();
+                handles.into_iter().for_each(|task| task.join().expect("it returns"));
+                start.elapsed()
+            });
+            println!("RESULT sinew {} {} {:.2}", bench.name, bench.metric, took.as_secs_f64() * 1e3);
+            println!("RESULT sinew {} cpu_ms {:.2}", bench.name, (cpu_time() - cpu).as_secs_f64() * 1e3);
+        },
+    },
 ];
 
 /// Runs `body` as a task of a runtime with default options.
@@ -103,13 +127,4 @@ fn skynet(first: u64, leaves: u64) -> u64 {
     let each = leaves / 10;
     let children: Vec<_> = (0..10).map(|i| spawn(move || skynet(first + i * each, each))).collect();
     children.into_iter().map(|child| child.join().expect("it returns")).sum()
-}
-
-/// The processor time that this process has used, its threads that have ended included; in steps of 10 ms.
-fn cpu_time() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux describes a process in /proc");
-    // Behind the name, which is in brackets: the 12th and 13th fields are user and system time in ticks.
-    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
-    let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
-    Duration::from_millis(ticks * 10)
 }

@@ -152,14 +152,23 @@ fn table_of(record: &Record) -> Arc<Table> {
     record.bindings.borrow_mut().get_or_insert_with(|| Table::over(None)).clone()
 }
 
-/// Gives `record`, a new fiber, bindings from the running one.
-pub(crate) fn inherit(record: &Record, how: Bindings) {
+/// Bindings on their way from the running fiber to a new one, or to a task that another thread will run.
+#[derive(Clone)]
+pub struct Inherited(Arc<Table>);
+
+/// What a new fiber, or a new task, shall have of the bindings of the running one.
+pub fn inherit_bindings(how: Bindings) -> Option<Inherited> {
     let creator = thread::slot().get();
-    *record.bindings.borrow_mut() = match how {
+    match how {
         Bindings::None => None,
-        Bindings::Shared => Some(table_of(creator)),
-        Bindings::Layered => Some(Table::over(Some(table_of(creator)))),
-    };
+        Bindings::Shared => Some(Inherited(table_of(creator))),
+        Bindings::Layered => Some(Inherited(Table::over(Some(table_of(creator))))),
+    }
+}
+
+/// Gives `record` the bindings that it inherits, in place of what it had.
+pub(crate) fn give(record: &Record, inherited: Option<Inherited>) {
+    let _old = record.bindings.replace(inherited.map(|Inherited(table)| table));
 }
 
 /// Sets `bindings` in the table of `fiber`.

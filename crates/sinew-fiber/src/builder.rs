@@ -18,7 +18,7 @@ use crate::value::{IntoValue, Value};
 ///     .mask(Mask::YIELD | Mask::ERROR)
 ///     .stack(StackSize::KiB64)
 ///     .build(|_| ())?;
-/// assert_eq!(fiber.view().name(), Some("parser"));
+/// assert_eq!(fiber.view().name().as_deref(), Some("parser"));
 /// # Ok::<(), sinew_fiber::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]

@@ -2,16 +2,17 @@
 //!
 //! # Protocol
 //!
-//! One 64-bit word per root, shared through an `Arc`:
+//! One 64-bit word per root, shared through an `Arc`, or per task, in its scheduler's memory:
 //!
 //! ```text
 //! bit 63      killed     sticky
 //! bit 62      cancelled  sticky; set whenever killed is
-//! bits 0-61   interrupts that have not stopped the root yet
+//! bit 61      tripped    until it is cleared; the task's hook knows what to unwind with, if at all
+//! bits 0-60   interrupts that have not stopped the root yet
 //! ```
 //!
-//! Any thread, and any signal handler, adds an interrupt (one `fetch_add`); any thread sets a level (one
-//! `fetch_or`). Only the root's own thread takes interrupts, by a compare-and-swap that subtracts one from
+//! Any thread, and any signal handler, adds an interrupt (one `fetch_add`); any thread sets a level or trips (one
+//! `fetch_or`), and clears a trip (one `fetch_and`). Only the root's own thread takes interrupts, by a compare-and-swap that subtracts one from
 //! a count that it saw above zero; so each count stops the root exactly once and the count never goes
 //! below zero. Writers release and the taker acquires: what the interrupter wrote before is visible to
 //! whoever handles the stop. The check on the hot path is one relaxed load: seeing the word late is
@@ -21,9 +22,13 @@
 //! the level, then parks; whoever sets a level does so first and then looks, under the lock, for a thread to
 //! unpark. So either the waiter sees the level or the canceller sees the waiter.
 //!
-//! Models: `control_interrupts`, `control_levels`, `control_cancel_wakes_who_blocks`.
+//! A time-out is one more reason to go on early: the caller looks at the level again.
+//!
+//! Models: `control_interrupts`, `control_levels`, `control_trips`, `control_cancel_wakes_who_blocks`,
+//! `control_cancel_meets_a_time_out`.
 
 use std::fmt;
+use std::time::Duration;
 
 use sinew_sync::atomic::{AtomicU64, Ordering};
 use sinew_sync::thread::{self, Thread};
@@ -31,7 +36,8 @@ use sinew_sync::{Arc, Mutex};
 
 const KILLED: u64 = 1 << 63;
 const CANCELLED: u64 = 1 << 62;
-const COUNT: u64 = CANCELLED - 1;
+const TRIPPED: u64 = 1 << 61;
+const COUNT: u64 = TRIPPED - 1;
 
 /// The word of a root or task.
 pub struct Word(AtomicU64);
@@ -72,6 +78,20 @@ impl Word {
         self.0.fetch_or(bits, Ordering::Release);
     }
 
+    /// Makes blocking calls and checkpoints ask the task's hook what to unwind with.
+    pub fn trip(&self) {
+        self.0.fetch_or(TRIPPED, Ordering::Release);
+    }
+
+    /// Takes [`trip`](Word::trip) back.
+    pub fn clear_trip(&self) {
+        self.0.fetch_and(!TRIPPED, Ordering::Release);
+    }
+
+    pub(crate) fn is_tripped(&self) -> bool {
+        self.0.load(Ordering::Acquire) & TRIPPED != 0
+    }
+
     /// Makes the word quiet, for the next task.
     pub fn reset(&self) {
         self.0.store(0, Ordering::Relaxed);
@@ -103,11 +123,14 @@ impl Controlled {
         }
     }
 
-    /// Blocks the root's thread until it is unparked, or, unless `shielded`, until a level is set.
-    pub(crate) fn block(&self, shielded: bool) {
+    /// Blocks the root's thread until it is unparked, or `timeout` has passed, or, unless `shielded`, a level is set.
+    pub(crate) fn block(&self, shielded: bool, timeout: Option<Duration>) {
         *self.blocked.lock() = Some(thread::current());
         if shielded || self.word.level().is_none() {
-            thread::park();
+            match timeout {
+                None => thread::park(),
+                Some(timeout) => sinew_sync::park_timeout(timeout),
+            }
         }
         *self.blocked.lock() = None;
     }
@@ -123,10 +146,22 @@ pub enum Level {
     Kill,
 }
 
-/// A handle with which any thread reaches a root and all the fibers under it; a signal handler may interrupt.
+/// How handles reach the tasks of a scheduler, which know them by their numbers. A number whose task is over is that
+/// of nobody.
+pub trait Remote: Send + Sync {
+    /// Counts an interrupt. Called by signal handlers too.
+    fn interrupt(&self, id: u64);
+    /// Raises the level, and wakes the task if it waits.
+    fn cancel(&self, id: u64, level: Level);
+    /// The level that was asked for.
+    fn level(&self, id: u64) -> Option<Level>;
+}
+
+/// A handle with which any thread reaches a root or task and all the fibers under it; a signal handler may interrupt.
 ///
-/// [`control`](crate::control) returns the handle of the running root. Whatever is asked is seen at the
-/// next resume, yield, signal, cancel, await or [`checkpoint`](crate::checkpoint) of the root's thread.
+/// [`control`](crate::control) returns the handle of the running one. Whatever is asked is seen at the
+/// next resume, yield, signal, cancel, await or [`checkpoint`](crate::checkpoint) of the root's thread. To ask something
+/// of a task that is over does nothing.
 ///
 /// ```
 /// use sinew_fiber::{Fiber, Mask, Signal, checkpoint, control};
@@ -141,35 +176,63 @@ pub enum Level {
 /// # Ok::<(), sinew_fiber::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Control {
-    root: Arc<Controlled>,
+pub struct Control(Reach);
+
+#[derive(Clone)]
+enum Reach {
+    Root(Arc<Controlled>),
+    Task(&'static dyn Remote, u64),
+    /// A task that is over, or whose scheduler lets nobody reach it.
+    Nobody,
 }
 
 impl Control {
-    pub(crate) fn new(root: Arc<Controlled>) -> Control {
-        Control { root }
+    /// The handle of a root with a word of its own.
+    pub(crate) fn of_root(root: Arc<Controlled>) -> Control {
+        Control(Reach::Root(root))
+    }
+
+    /// The handle of a task, if its scheduler has one to give.
+    pub(crate) fn of_task(remote: Option<(&'static dyn Remote, u64)>) -> Control {
+        Control(remote.map_or(Reach::Nobody, |(remote, id)| Reach::Task(remote, id)))
+    }
+
+    fn ask(&self, level: Level) {
+        match &self.0 {
+            Reach::Root(root) => root.cancel(level),
+            Reach::Task(remote, id) => remote.cancel(*id, level),
+            Reach::Nobody => (),
+        }
     }
 
     /// Stops the root once, at its next check, with [`Signal::Interrupt`](sinew_core::Signal::Interrupt).
     /// Calls are counted: each stops it once. Async-signal-safe.
     pub fn interrupt(&self) {
-        self.root.word.interrupt();
+        match &self.0 {
+            Reach::Root(root) => root.word.interrupt(),
+            Reach::Task(remote, id) => remote.interrupt(*id),
+            Reach::Nobody => (),
+        }
     }
 
     /// Asks the root to end: from now on its blocking calls fail or unwind, as [`Level::Cancel`] says. Unlike
     /// [`interrupt`](Control::interrupt) this takes a lock: not for signal handlers.
     pub fn cancel(&self) {
-        self.root.cancel(Level::Cancel);
+        self.ask(Level::Cancel);
     }
 
     /// Makes every blocking call of the root unwind from now on. Takes a lock: not for signal handlers.
     pub fn kill(&self) {
-        self.root.cancel(Level::Kill);
+        self.ask(Level::Kill);
     }
 
     /// The level that was asked for, if any.
     pub fn level(&self) -> Option<Level> {
-        self.root.word.level()
+        match &self.0 {
+            Reach::Root(root) => root.word.level(),
+            Reach::Task(remote, id) => remote.level(*id),
+            Reach::Nobody => None,
+        }
     }
 }
 
@@ -220,12 +283,54 @@ mod tests {
                 let root = root.clone();
                 thread::spawn(move || {
                     while root.word.level().is_none() {
-                        root.block(false);
+                        root.block(false, None);
                     }
                 })
             };
             root.cancel(Level::Cancel);
             waiter.join().unwrap();
+        });
+    }
+
+    /// A model has no time: there a time-out is one more unpark, before, after or in the middle of the cancel.
+    #[test]
+    fn a_cancel_is_seen_by_whoever_blocks_for_a_time() {
+        model("control_cancel_meets_a_time_out", || {
+            let root = Arc::new(Controlled::new());
+            let waiter = {
+                let root = root.clone();
+                thread::spawn(move || {
+                    while root.word.level().is_none() {
+                        root.block(false, Some(Duration::from_micros(1)));
+                    }
+                    assert!(root.blocked.lock().is_none(), "nobody is left to be woken");
+                })
+            };
+            waiter.thread().unpark();
+            root.cancel(Level::Cancel);
+            waiter.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_trip_is_no_interrupt_and_no_level_and_is_cleared_without_losing_either() {
+        model("control_trips", || {
+            let word = Arc::new(Word::new());
+            let tripper = {
+                let word = word.clone();
+                thread::spawn(move || {
+                    word.trip();
+                    word.interrupt();
+                })
+            };
+            word.cancel(Level::Cancel);
+            let seen = word.is_tripped();
+            word.clear_trip();
+            assert_eq!(word.level(), Some(Level::Cancel));
+            tripper.join().unwrap();
+            assert_eq!(word.level(), Some(Level::Cancel));
+            assert!(word.take_interrupt() && !word.take_interrupt());
+            assert!(!(seen && word.is_tripped()), "it was cleared after it was seen");
         });
     }
 

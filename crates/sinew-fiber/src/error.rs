@@ -96,6 +96,12 @@ impl fmt::Display for Refused {
             Reason::FfiScope => {
                 f.write_str("the signal would cross an ffi_scope; raise it after the foreign call has returned")
             }
+            Reason::InsidePoll => f.write_str(
+                "inside the poll of a future nothing may block: await a future instead, or block outside",
+            ),
+            Reason::OpenScope => f.write_str(
+                "the signal would leave an open scope, which only await may; raise it after the scope has ended",
+            ),
             Reason::Ending => f.write_str("it is being dropped; nobody will resume it again"),
             Reason::Cancelled => f.write_str("its task is cancelled"),
         }
@@ -146,6 +152,10 @@ pub enum Reason {
     Unwinding,
     /// The signal would stop a fiber that is inside an [`ffi_scope`](crate::ffi_scope).
     FfiScope,
+    /// The signal would stop a fiber that is inside the poll of a future.
+    InsidePoll,
+    /// The signal would stop a fiber whose stack others borrow from, and is not await.
+    OpenScope,
     /// The fiber that would be stopped is being dropped.
     Ending,
     /// The task was cancelled.

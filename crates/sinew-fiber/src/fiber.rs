@@ -209,7 +209,7 @@ impl Fiber {
     pub fn stack_high_water(&self) -> usize {
         match &self.record().home {
             Home::Stack(stack) => stack.high_water(),
-            Home::Box | Home::OnStack { .. } => unreachable!("a root is no `Fiber`"),
+            Home::Box => unreachable!("a root is no `Fiber`"),
         }
     }
 }

@@ -45,7 +45,7 @@
 //! # Reading the code
 //!
 //! `record.rs` (what a fiber is), `switch.rs` (how stacks change), `fiber/` (its body, resume, end), `raise.rs`
-//! (signals), `unwind.rs` (errors and panics), `root.rs`; `memory/` for the stacks; `sugar.rs` and
+//! (signals), `wait.rs` (the world outside), `unwind.rs` (errors and panics), `root.rs`, `task.rs`; `memory/` for the stacks; `sugar.rs` and
 //! `generator.rs` for what is built on top.
 
 #[cfg(panic = "abort")]
@@ -71,11 +71,13 @@ mod root;
 mod scopes;
 mod sugar;
 mod switch;
+mod task;
 mod thread;
 mod trace;
 mod unwind;
 mod value;
 mod view;
+mod wait;
 
 pub use bindings::{Binding, Key};
 pub use builder::Builder;
@@ -85,7 +87,7 @@ pub use fiber::{Fiber, MAX_DEPTH};
 pub use generator::{Generator, Yielder, generate};
 pub use memory::{GuardKind, Memory, Stack, StackError, StackSize, Usage, trim, usage};
 pub use quarantine::{Quarantined, quarantined};
-pub use raise::{await_, checkpoint, debug, error, propagate, signal, yield_};
+pub use raise::{debug, error, propagate, signal, yield_};
 pub use root::{Hook, Root, control, current, root, run_as_root};
 pub use scopes::{ffi_scope, shield};
 pub use sinew_core::{Bindings, Flags, Mask, MaskError, Signal, Status};
@@ -94,6 +96,7 @@ pub use trace::{Link, LinkKind, Trace, capture_backtraces};
 pub use unwind::{Panic, Raised};
 pub use value::{DowncastError, IntoValue, Value};
 pub use view::FiberRef;
+pub use wait::{await_, checkpoint};
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 #[path = "../tests/stack_support/mod.rs"]

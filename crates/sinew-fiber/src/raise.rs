@@ -19,7 +19,7 @@ use std::panic::Location;
 
 use sinew_core::Signal;
 
-use crate::control::{Cancelled, Level};
+use crate::control::Cancelled;
 use crate::error::{Operation, Reason, Refused};
 use crate::fiber::Fiber;
 use crate::quarantine;
@@ -29,6 +29,7 @@ use crate::thread::{self, Slot};
 use crate::trace::Trace;
 use crate::unwind::{Raised, unwind};
 use crate::value::{IntoValue, Value};
+use crate::wait::{reach_root, take_interrupts};
 
 /// How often a body that is being ended may go on to raise a signal before it is quarantined.
 const MAX_SWALLOWED: u16 = 8;
@@ -99,44 +100,6 @@ pub fn debug(value: impl IntoValue) -> Result<Value, Refused> {
     stop(Signal::Debug, value.into_value())
 }
 
-/// Waits for an event: stops the whole task until its root's hook lets it go on, and returns what the hook
-/// returned. Without a hook the thread blocks until somebody unparks it.
-///
-/// May return early (an unpark that was meant for somebody else, a resumer that catches await and
-/// continues the fiber by hand), so check what you wait for in a loop.
-///
-/// # Errors
-///
-/// [`Reason::Cancelled`] once the task is cancelled; else as for [`yield_`], but never for want of a
-/// catcher.
-#[track_caller]
-pub fn await_(payload: impl IntoValue) -> Result<Value, Refused> {
-    let me = thread::slot().get();
-    let payload = payload.into_value();
-    take_interrupts(me);
-    if me.scope().any(Scope::AWAITS.and(Scope::FFI).and(Scope::ENDING)) || std::thread::panicking() {
-        return stop_by_rule(me, Signal::Await, payload, None);
-    }
-    // SAFETY: the root of the running fiber is valid.
-    reach_root(me, unsafe { &*me.root.get() }, Signal::Await, payload)
-}
-
-/// A place where the task can be stopped from outside: takes one interrupt, if there is one, and unwinds if
-/// the task is cancelled or killed.
-#[inline]
-#[track_caller]
-pub fn checkpoint() {
-    let me = thread::slot().get();
-    // SAFETY: the control word of the running fiber's root is valid.
-    if unsafe { (*me.word.get()).is_quiet() } {
-        return;
-    }
-    take_interrupts(me);
-    if level(me).is_some() && !std::thread::panicking() {
-        raise(Signal::Error, Value::new(Cancelled));
-    }
-}
-
 /// Unwinds the running fiber with `signal`.
 #[inline(always)]
 #[track_caller]
@@ -181,7 +144,7 @@ fn stop_by_rule(
     take_interrupts(me);
     match decide(me, signal, expected)? {
         Decision::Suspend(top) | Decision::Abandon(top) => suspend(thread::slot(), me, top, signal, value),
-        Decision::Root(root) => reach_root(me, root, signal, value),
+        Decision::Root(root) => reach_root(me, root, signal, value, None),
     }
 }
 
@@ -190,14 +153,20 @@ fn stop_by_rule(
 fn disturbed(me: &Record) -> bool {
     // SAFETY: the control word of the running fiber's root is valid.
     let quiet = unsafe { (*me.word.get()).is_quiet() };
-    !quiet || me.own.get().any(Scope::FFI.and(Scope::ENDING)) || std::thread::panicking()
+    !quiet || me.own.get().any(Scope::KEPT) || std::thread::panicking()
 }
 
 /// Stops the fibers from `me`, which runs, up to `top`, and goes on in the resumer of `top`. Returns when
 /// `me` is continued.
 #[inline(always)]
 #[track_caller]
-fn suspend(slot: Slot, me: &Record, top: &Record, signal: Signal, value: Value) -> Result<Value, Refused> {
+pub(crate) fn suspend(
+    slot: Slot,
+    me: &Record,
+    top: &Record,
+    signal: Signal,
+    value: Value,
+) -> Result<Value, Refused> {
     me.own_status.set(signal.into());
     if !std::ptr::eq(me, top) {
         top.leaf.set(me);
@@ -226,7 +195,7 @@ fn continued_to_end(me: &Record, signal: Signal, delivery: Delivery) -> Result<V
 }
 
 /// Where a signal goes.
-enum Way<'a> {
+pub(crate) enum Way<'a> {
     /// The resumer of this fiber catches it.
     Caught(&'a Record),
     /// The hook of this root gets it, or for want of one the thread blocks.
@@ -240,19 +209,23 @@ enum Way<'a> {
 }
 
 /// Looks up the chain for who catches `signal`, and for whoever would be stopped on the way but must not be.
-fn find_way(me: &Record, signal: Signal) -> Way<'_> {
+pub(crate) fn find_way(me: &Record, signal: Signal) -> Way<'_> {
     let panicking = std::thread::panicking();
-    let (mut ending, mut forbidden) = (None, None);
+    let (mut ending, mut forbidden, mut open) = (None, None, false);
     let mut record = me;
     let way = loop {
         let own = record.own.get();
         if panicking && record.is_unwinding() {
             forbidden = forbidden.or(Some(Reason::Unwinding));
         }
-        if own.any(Scope::FFI.and(Scope::ENDING)) {
+        if own.any(Scope::KEPT) {
             if own.any(Scope::FFI) {
                 forbidden = forbidden.or(Some(Reason::FfiScope));
             }
+            if own.any(Scope::POLL) {
+                forbidden = forbidden.or(Some(Reason::InsidePoll));
+            }
+            open |= own.any(Scope::OPEN) && signal != Signal::Await;
             if own.any(Scope::ENDING) {
                 ending = ending.or(Some(record));
             }
@@ -271,6 +244,7 @@ fn find_way(me: &Record, signal: Signal) -> Way<'_> {
         // A shield of the fiber lets it wait; one of whoever drops it has no say.
         (Way::Root(root), None, Some(ended)) if me.is_shielded_within(ended) => Way::Root(root),
         (_, None, Some(ended)) => Way::Ending(ended),
+        (Way::Caught(_), None, None) if open => Way::Refused(Reason::OpenScope),
         (way, None, None) => way,
     }
 }
@@ -281,13 +255,13 @@ fn way_at_root(root: &Record, signal: Signal) -> Way<'_> {
         Signal::Await => Way::Root(root),
         Signal::Interrupt | Signal::Debug if hooked => Way::Root(root),
         Signal::Interrupt | Signal::Debug => Way::Nobody(root),
-        signal if hooked && root.hook_mask.contains(signal) => Way::Root(root),
+        signal if hooked && root.hook_mask.get().contains(signal) => Way::Root(root),
         _ => Way::Refused(Reason::Uncaught),
     }
 }
 
 /// What to do about a signal that is not refused.
-enum Decision<'a> {
+pub(crate) enum Decision<'a> {
     /// Stop all up to this fiber.
     Suspend(&'a Record),
     /// The same, for ever: the fiber has been given up.
@@ -299,7 +273,11 @@ enum Decision<'a> {
 /// The whole rule; `expected` is the only fiber that may catch the signal, if there is such a demand.
 #[cold]
 #[track_caller]
-fn decide<'a>(me: &'a Record, signal: Signal, expected: Option<&Record>) -> Result<Decision<'a>, Refused> {
+pub(crate) fn decide<'a>(
+    me: &'a Record,
+    signal: Signal,
+    expected: Option<&Record>,
+) -> Result<Decision<'a>, Refused> {
     match find_way(me, signal) {
         Way::Refused(Reason::Unwinding) if me.scope().any(Scope::ENDING) => refuse_while_ending(me, signal),
         Way::Refused(reason) => Err(refuse(signal, me, reason)),
@@ -332,6 +310,26 @@ fn go_on_ending<'a>(me: &Record, ended: &'a Record, signal: Signal) -> Result<De
     raise(Signal::Error, Value::new(Cancelled))
 }
 
+/// Leaves the running fiber for ever, if it is in the chain of one that is being dropped: that one is quarantined, and
+/// whoever drops it goes on. For code that must not return because others borrow from its stack.
+///
+/// Returns false if there is no such fiber; and if one of those that would be left is unwinding, because then the
+/// thread would be unwinding for ever.
+pub fn abandon() -> bool {
+    let me = thread::slot().get();
+    for record in me.ancestors() {
+        if record.is_unwinding() {
+            return false;
+        }
+        if record.own.get().any(Scope::ENDING) {
+            quarantine::give_up(record);
+            let _ = suspend(thread::slot(), me, record, Signal::Await, Value::UNIT);
+            unreachable!("a quarantined fiber is not continued");
+        }
+    }
+    false
+}
+
 /// `me` is in the chain of a fiber that is being dropped by a destructor, and may be unwinding itself. A body
 /// that ignores the refusal for ever would hang the drop, so it is given up in the end.
 #[cold]
@@ -345,72 +343,8 @@ fn refuse_while_ending<'a>(me: &'a Record, signal: Signal) -> Result<Decision<'a
     Err(refuse(signal, me, Reason::Unwinding))
 }
 
-/// The task stops on `signal` until its hook returns.
-#[track_caller]
-fn reach_root(me: &Record, root: &Record, signal: Signal, value: Value) -> Result<Value, Refused> {
-    end_if_cancelled(me, signal)?;
-    let value = call_hook(me, root, signal, value);
-    end_if_cancelled(me, signal)?;
-    Ok(value)
-}
-
-fn call_hook(me: &Record, root: &Record, signal: Signal, value: Value) -> Value {
-    let value = match root.hook.get() {
-        // SAFETY: `run_as_root` keeps the hook for as long as `root` is a root of something that runs.
-        Some(hook) => unsafe { (*hook).stop(signal, value) },
-        None if signal == Signal::Await => {
-            let control = root.control.as_ref().expect("a root has a control word");
-            control.block(me.scope().any(Scope::SHIELD));
-            Value::UNIT
-        }
-        None => Value::UNIT,
-    };
-    thread::slot().set(me); // the hook may have run other tasks
-    value
-}
-
-/// The level of cancellation that holds for `me`.
-fn level(me: &Record) -> Option<Level> {
-    if me.scope().any(Scope::SHIELD) {
-        return None;
-    }
-    // SAFETY: the control word of the running fiber's root is valid.
-    unsafe { (*me.word.get()).level() }
-}
-
-#[track_caller]
-fn end_if_cancelled(me: &Record, signal: Signal) -> Result<(), Refused> {
-    match level(me) {
-        None => Ok(()),
-        // Only a signal that nobody wants gets here from a destructor.
-        Some(_) if std::thread::panicking() => Ok(()),
-        Some(Level::Cancel) if signal == Signal::Await => Err(refuse(signal, me, Reason::Cancelled)),
-        Some(_) => raise(Signal::Error, Value::new(Cancelled)),
-    }
-}
-
-/// Stops once for each interrupt that is counted, if there is anybody to stop for. Where there is not, and
-/// where the fiber must not stop, the count stays for later.
-#[track_caller]
-pub(crate) fn take_interrupts(me: &Record) {
-    // SAFETY: the control word of the running fiber's root is valid.
-    while !unsafe { (*me.word.get()).is_quiet() } {
-        let way = find_way(me, Signal::Interrupt);
-        // SAFETY: the control word of the running fiber's root is valid.
-        let take = || unsafe { (*me.word.get()).take_interrupt() };
-        // A refusal says that the fiber is being ended or cancelled, which its next signal is told as well.
-        let _ = match way {
-            Way::Caught(top) if take() => suspend(thread::slot(), me, top, Signal::Interrupt, Value::UNIT),
-            Way::Root(root) if !me.scope().any(Scope::ENDING) && take() => {
-                Ok(call_hook(me, root, Signal::Interrupt, Value::UNIT))
-            }
-            _ => return,
-        };
-    }
-}
-
 #[cold]
-fn refuse(signal: Signal, record: &Record, reason: Reason) -> Refused {
+pub(crate) fn refuse(signal: Signal, record: &Record, reason: Reason) -> Refused {
     Refused::new(Operation::Signal(signal), record.label(), record.status(), reason)
 }
 
@@ -467,7 +401,7 @@ pub fn propagate(value: impl IntoValue, fiber: &Fiber) -> Result<Value, Refused>
         // `fiber` is not lost with it: it stays as it was, for whoever else has it.
         Decision::Abandon(ended) => suspend(thread::slot(), me, ended, signal, value),
         Decision::Root(root) => {
-            let value = reach_root(me, root, signal, value)?;
+            let value = reach_root(me, root, signal, value, None)?;
             let _ = fiber.resume(value)?;
             Ok(fiber.take_value())
         }

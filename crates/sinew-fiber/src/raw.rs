@@ -1,12 +1,14 @@
 //! What a scheduler builds on: bare switches between stacks, and tasks as roots. For `sinew-sched`; most of it
 //! is `unsafe`, and nothing else needs it.
 
-pub use crate::control::Word;
-pub use crate::root::{Running, leave_tasks, run_task, task_root};
+pub use crate::bindings::{Inherited, inherit_bindings};
+pub use crate::control::{Remote, Word};
+pub use crate::raise::abandon;
+pub use crate::scopes::{is_shielded, open_scope, polling};
 pub use crate::switch::{Entry, StackPointer, prepare, switch};
-pub fn may_await() -> Result<(), crate::Refused> {
-    Ok(())
-}
-pub fn polling<T>(f: impl FnOnce() -> T) -> T {
-    f()
-}
+pub use crate::task::{
+    Running, TaskSetup, leave_tasks, place_task_root, run_task, set_task_bindings, set_task_mask,
+    set_task_name,
+};
+pub use crate::unwind::{catch, re_raise};
+pub use crate::wait::{await_for, may_await};

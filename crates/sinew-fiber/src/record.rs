@@ -2,7 +2,7 @@
 //!
 //! A record is separate from the stack that the fiber runs on: a root borrows the stack that it finds
 //! itself on (see [`crate::run_as_root`]), while a [`crate::Fiber`] owns one and keeps its record in that
-//! stack's top page.
+//! stack's top page. So does the root of a scheduler's tasks (see [`crate::task`]).
 //!
 //! # Links
 //!
@@ -29,7 +29,12 @@
 //!
 //! - a parent is suspended in a call that borrows the child's handle, so the child outlives the link; and
 //!   the parent's own record is kept by its handle, borrowed by *its* parent's call, up to the root;
-//! - a fiber counts a reference to the root under which it was first resumed, and never runs under another.
+//! - a fiber counts a reference to the root under which it was first resumed, and never runs under another but to be
+//!   ended.
+//!
+//! `word` leads to the control word of the root above the fiber, and is valid as long as something runs under that
+//! root. It is only used while the fiber runs. A fiber that outlives its task, whose word may be gone by then, gets
+//! that of whoever ends it, and so do the fibers that it resumes meanwhile.
 //!
 //! A record is freed when `refs` falls to zero: one for the owner, one for each [`crate::FiberRef`], and in a
 //! root one for each fiber that is bound to it.
@@ -67,6 +72,13 @@ impl Scope {
     pub(crate) const ENDING: Scope = Scope(8);
     /// Resumed while the thread was unwinding, by a destructor of one above. Inherited only.
     pub(crate) const IN_DESTRUCTOR: Scope = Scope(16);
+    /// Inside the poll of a future.
+    pub(crate) const POLL: Scope = Scope(32);
+    /// Inside a scope that others borrow from: only await may stop it.
+    pub(crate) const OPEN: Scope = Scope(64);
+
+    /// What keeps a fiber from being stopped by a signal that its resumer would catch.
+    pub(crate) const KEPT: Scope = Scope::FFI.and(Scope::ENDING).and(Scope::POLL).and(Scope::OPEN);
 
     #[inline]
     pub(crate) const fn and(self, other: Scope) -> Scope {
@@ -101,25 +113,28 @@ pub(crate) enum Home {
     Box,
     /// In the top page of this stack.
     Stack(Stack),
-    /// In a box; the root always runs on a stack of this size with this guard.
-    OnStack { guard: std::ops::Range<usize>, size: usize },
 }
 
 /// A body that has not run, and how to drop it.
 pub(crate) type Body = (*mut (), unsafe fn(*mut ()));
 
+const _: () = assert!(sinew_sync::MODEL || size_of::<Record>() <= 256, "four cache lines");
+
+/// What a resume and a yield touch comes first, on two cache lines.
+#[repr(C)]
 pub(crate) struct Record {
     pub(crate) sp: Cell<StackPointer>,
     pub(crate) resumer: Cell<StackPointer>,
     pub(crate) parent: Cell<*const Record>,
     pub(crate) child: Cell<*const Record>,
-    /// Of the outermost fiber of a stopped chain: its leaf.
-    pub(crate) leaf: Cell<*const Record>,
     pub(crate) value: Cell<Option<Value>>,
-    /// The root under which the fiber was first resumed, with a reference of its own, and the control word
-    /// of that root; null before.
+    /// The root under which the fiber was first resumed, with a reference of its own; null before.
     pub(crate) root: Cell<*const Record>,
+    /// The control word of the root above, when the fiber last ran.
     pub(crate) word: Cell<*const Word>,
+    /// In which task the fiber last ran: the one that it belongs to; or, below a fiber that another task ended, its own
+    /// number, which is no task's. So a resume that finds its own task here knows that `word` is the right one.
+    pub(crate) task: Cell<u64>,
     /// The status, of a fiber without a child.
     pub(crate) own_status: Cell<Status>,
     pub(crate) delivery: Cell<Delivery>,
@@ -127,9 +142,6 @@ pub(crate) struct Record {
     pub(crate) inherited: Cell<Scope>,
     pub(crate) mask: Cell<Mask>,
     pub(crate) depth: Cell<u16>,
-    /// How many `shield`s and `ffi_scope`s are open.
-    pub(crate) shields: Cell<u16>,
-    pub(crate) ffi_scopes: Cell<u16>,
     /// How often the body went on although it is being ended, and how often it was refused that in a shield.
     pub(crate) swallowed: Cell<u16>,
     pub(crate) refused: Cell<u16>,
@@ -138,10 +150,22 @@ pub(crate) struct Record {
     /// itself, and only means something in a fiber that was resumed while the thread was unwinding: see
     /// [`Record::is_unwinding`].
     pub(crate) unwinding: Cell<bool>,
+    /// Of a root: it is the one that its thread has of itself, with nobody around it to catch anything.
+    pub(crate) of_thread: Cell<bool>,
+    /// Of the root of a task: it has a name or a mask of its own.
+    pub(crate) adorned: Cell<bool>,
+    /// Of a root, whose `mask` is empty because nobody resumes it: which signals its hook is called for
+    /// besides await, interrupt and debug.
+    pub(crate) hook_mask: Cell<Mask>,
     pub(crate) refs: Cell<u32>,
+    /// Of the outermost fiber of a stopped chain: its leaf.
+    pub(crate) leaf: Cell<*const Record>,
 
-    pub(crate) id: u64,
-    pub(crate) name: Option<Cow<'static, str>>,
+    /// Of a root: a number for what runs under it, which no other task, root or fiber of the process ever has. Of a
+    /// fiber: that of the task that first resumed it; 0 before.
+    pub(crate) belongs_to: Cell<u64>,
+    pub(crate) id: Cell<u64>,
+    pub(crate) name: Cell<Option<Cow<'static, str>>>,
     pub(crate) created: &'static Location<'static>,
     pub(crate) bindings: RefCell<Option<Arc<Table>>>,
     pub(crate) trace: Cell<Option<Box<Trace>>>,
@@ -149,17 +173,19 @@ pub(crate) struct Record {
     pub(crate) home: Home,
     /// The body, until it runs.
     pub(crate) body: Cell<Option<Body>>,
-    /// Of a root, whose `mask` is empty because nobody resumes it: which signals its hook is called for
-    /// besides await, interrupt and debug.
-    pub(crate) hook_mask: Mask,
     /// Of a root: what signals that reach it are handed to, while it runs.
     pub(crate) hook: Cell<Option<*const dyn Hook>>,
     /// Of a root, while it runs: whoever ran before on the stack that it is on.
     pub(crate) runs_on: Cell<*const Record>,
-    /// Of a root: it is the one that its thread has of itself, with nobody around it to catch anything.
-    pub(crate) of_thread: Cell<bool>,
-    /// Of a root: the control word that `word` points to.
+    /// Of a root: the control word that `word` points to, unless that is a scheduler's.
     pub(crate) control: Option<Arc<Controlled>>,
+}
+
+/// The highest place for a `T` that ends at or below `end`.
+#[inline]
+pub(crate) fn below<T>(end: *mut u8) -> *mut T {
+    let align = align_of::<T>();
+    end.wrapping_sub(size_of::<T>()).map_addr(|address| address & !(align - 1)).cast()
 }
 
 impl Record {
@@ -176,37 +202,44 @@ impl Record {
             resumer: Cell::new(ptr::null_mut()),
             parent: Cell::new(ptr::null()),
             child: Cell::new(ptr::null()),
-            leaf: Cell::new(ptr::null()),
             value: Cell::new(None),
-            word: Cell::new(ptr::null()),
             root: Cell::new(ptr::null()),
+            word: Cell::new(ptr::null()),
+            task: Cell::new(0),
             own_status: Cell::new(Status::New),
             delivery: Cell::new(Delivery::Value),
             own: Cell::new(if awaits { Scope::AWAITS } else { Scope::NONE }),
             inherited: Cell::new(Scope::NONE),
             mask: Cell::new(mask),
             depth: Cell::new(0),
-            shields: Cell::new(0),
-            ffi_scopes: Cell::new(0),
             swallowed: Cell::new(0),
             refused: Cell::new(0),
             quarantined: Cell::new(false),
             unwinding: Cell::new(false),
+            of_thread: Cell::new(false),
+            adorned: Cell::new(false),
+            hook_mask: Cell::new(Mask::NONE),
             refs: Cell::new(1),
-            id,
-            name,
+            leaf: Cell::new(ptr::null()),
+            belongs_to: Cell::new(0),
+            id: Cell::new(id),
+            name: Cell::new(name),
             created,
             bindings: RefCell::new(None),
             trace: Cell::new(None),
             panic_site: Cell::new(None),
             home,
             body: Cell::new(None),
-            hook_mask: Mask::NONE,
             hook: Cell::new(None),
             runs_on: Cell::new(ptr::null()),
-            of_thread: Cell::new(false),
             control: None,
         }
+    }
+
+    /// Where the record of a fiber that runs on `stack` lies: at its very top, on cache lines of its own.
+    #[inline]
+    pub(crate) fn place_in(stack: &Stack) -> *mut Record {
+        stack.top().as_ptr().wrapping_sub(size_of::<Record>().next_multiple_of(64)).cast()
     }
 
     /// A boxed record of a root, running or about to.
@@ -218,7 +251,9 @@ impl Record {
     ) -> *const Record {
         let control = Arc::new(Controlled::new());
         let mut record = Record::new(id, name, Mask::NONE, created, Home::Box);
-        record.hook_mask = hook_mask;
+        record.task.set(id);
+        record.belongs_to.set(id);
+        record.hook_mask.set(hook_mask);
         record.word.set(&control.word);
         record.control = Some(control);
         let record = Box::into_raw(Box::new(record)).cast_const();
@@ -230,6 +265,22 @@ impl Record {
     #[inline]
     pub(crate) fn is_root(&self) -> bool {
         ptr::eq(self.root.get(), self)
+    }
+
+    /// The root of the chain that `self`, which runs, is in: its own, unless it is being ended by a task that it
+    /// does not belong to.
+    pub(crate) fn running_root(&self) -> &Record {
+        if self.scope().any(Scope::ENDING) {
+            return self.ancestors().last().expect("`self` is one");
+        }
+        // SAFETY: the root of the running fiber is valid.
+        unsafe { &*self.root.get() }
+    }
+
+    /// A copy of the name: that of a task's root changes with the task.
+    pub(crate) fn name(&self) -> Option<Cow<'static, str>> {
+        // SAFETY: nobody writes meanwhile: a record stays on its thread, and nothing else runs while a text is copied.
+        unsafe { (*self.name.as_ptr()).clone() }
     }
 
     /// What holds for code that runs in this fiber.
@@ -357,11 +408,9 @@ impl Record {
         // box came from `Box::into_raw` in `new_root`, and a stack is given back only after the record that
         // lies in it has been moved out.
         unsafe {
-            if !matches!((*this).home, Home::Stack(_)) {
-                drop(Box::from_raw(this));
-            } else {
-                let record = this.read();
-                drop(record);
+            match (*this).home {
+                Home::Box => drop(Box::from_raw(this)),
+                Home::Stack(_) => drop(this.read()),
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Roots: the outermost fiber of a chain, on whatever stack it finds itself.
 //!
 //! A root has a record but no stack of its own. Each thread has one without being asked, and
-//! [`run_as_root`] makes another of the current stack for the time of a call: this is how a scheduler runs a
-//! task. Signals that reach a root are handed to its [`Hook`], on the stack of the fiber that raised them:
+//! [`run_as_root`] makes another of the current stack for the time of a call. (A scheduler runs its tasks
+//! under roots of its own kind: see [`crate::task`].) Signals that reach a root are handed to its [`Hook`], on the stack of the fiber that raised them:
 //! the hook returns when the task shall go on, having done with the thread meanwhile what it likes. So an
 //! await costs the same whatever the depth of the chain.
 
@@ -11,9 +11,8 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 
 use sinew_core::{Mask, Signal, Status};
 
-use crate::control::{Control, Word};
-use crate::memory::Stack;
-use crate::record::{Home, Record, Scope};
+use crate::control::{Control, Remote};
+use crate::record::{Record, Scope};
 use crate::unwind::{Raised, classify};
 use crate::value::Value;
 use crate::view::FiberRef;
@@ -28,12 +27,25 @@ pub trait Hook {
     /// the operation that raised it, when this returns. It runs on the stack of the fiber that raised the
     /// signal and may switch away from it, as long as it returns on the same thread.
     fn stop(&self, signal: Signal, payload: Value) -> Value;
+
+    /// How other threads reach the task, and its number there. Called on the task's thread, while it runs.
+    #[doc(hidden)]
+    fn remote(&self) -> Option<(&'static dyn Remote, u64)> {
+        None
+    }
+
+    /// What the running task has to unwind with, now that its word is tripped; nothing if it may go on. Called on the
+    /// task's stack, at a blocking call or checkpoint outside all shields. It neither waits nor unwinds.
+    #[doc(hidden)]
+    fn tripped(&self) -> Option<Value> {
+        None
+    }
 }
 
 /// The record of a root, to be used by one [`run_as_root`] after the other.
 #[must_use = "a root is run by `run_as_root`"]
 pub struct Root {
-    record: *const Record,
+    pub(crate) record: *const Record,
 }
 
 impl Root {
@@ -47,7 +59,10 @@ impl Root {
 
     /// The handle by which other threads interrupt, cancel and kill what runs under this root.
     pub fn control(&self) -> Control {
-        control_of(self.record())
+        match &self.record().control {
+            Some(control) => Control::of_root(control.clone()),
+            None => Control::of_task(None),
+        }
     }
 
     /// The status: alive while it runs, afterwards how the last run ended.
@@ -55,7 +70,7 @@ impl Root {
         self.record().status()
     }
 
-    fn record(&self) -> &Record {
+    pub(crate) fn record(&self) -> &Record {
         // SAFETY: `self` owns a reference.
         unsafe { &*self.record }
     }
@@ -63,7 +78,7 @@ impl Root {
 
 impl Drop for Root {
     fn drop(&mut self) {
-        // SAFETY: the reference that `new` got; a root has no body and is not running, since `run_as_root`
+        // SAFETY: the reference that `new` got; a root has no body and is not running, since whatever runs it
         // borrows it for as long as it does.
         unsafe { Record::release(self.record) };
     }
@@ -73,10 +88,6 @@ impl std::fmt::Debug for Root {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Root({}, {})", self.record().label(), self.status())
     }
-}
-
-pub(crate) fn control_of(root: &Record) -> Control {
-    Control::new(root.control.clone().expect("a root has a control word"))
 }
 
 /// Runs `body` on the current stack as the root of a chain of its own, and returns its result, or the
@@ -136,74 +147,6 @@ pub fn run_as_root<T>(
     }
 }
 
-/// A root for the tasks of a scheduler, which always run on `stack`.
-pub fn task_root(stack: &Stack) -> Root {
-    thread::prepare();
-    let record = Record::new_root(thread::next_id(), Some("task".into()), Mask::NONE, Location::caller());
-    // SAFETY: just made, and nobody else has it.
-    unsafe { (*record.cast_mut()).home = Home::OnStack { guard: stack.guard(), size: stack.size() } };
-    Root { record }
-}
-
-/// Runs `body` like [`run_as_root`], as a task that is controlled through `word`. Its bindings end with it. Leaves the
-/// root as the running fiber: the caller is a loop that runs nothing but tasks.
-///
-/// # Safety
-///
-/// `root`, `word` and `hook` must stay valid and in place until this returns, and `root` be used by nobody else.
-#[inline]
-pub unsafe fn run_task<T>(
-    root: &Root,
-    word: *const Word,
-    hook: *const dyn Hook,
-    body: impl FnOnce() -> T,
-) -> Result<T, Raised> {
-    let record = root.record();
-    record.own_status.set(Status::Alive);
-    record.unwinding.set(false);
-    record.hook.set(Some(hook));
-    record.word.set(word);
-    thread::slot().set(record);
-    let outcome = catch_unwind(AssertUnwindSafe(body)).map_err(|payload| classify(record, payload));
-    if record.bindings.borrow().is_some() {
-        drop_bindings(record);
-    }
-    outcome
-}
-
-/// Drops the bindings of a task that has ended, as part of it: the destructor of a value may block. What it raises has
-/// nobody to go to.
-#[cold]
-fn drop_bindings(record: &Record) {
-    let bindings = record.bindings.take();
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(bindings))) {
-        std::mem::forget(classify(record, payload));
-    }
-}
-
-/// The running fiber, for a scheduler that is about to leave its stack.
-#[derive(Clone, Copy)]
-pub struct Running(*const Record);
-
-impl Running {
-    /// What runs now.
-    #[inline]
-    pub fn now() -> Running {
-        Running(thread::slot().get())
-    }
-
-    /// Makes it the running fiber again, when its stack goes on.
-    #[inline]
-    pub fn restore(self) {
-        thread::slot().set(self.0);
-    }
-}
-
-/// Makes the thread's own root the running fiber again, for a scheduler that has left its stacks.
-pub fn leave_tasks() {
-    thread::reset();
-}
-
 /// The running fiber, or the root if none runs.
 pub fn current() -> FiberRef {
     FiberRef::of(thread::slot().get())
@@ -211,14 +154,18 @@ pub fn current() -> FiberRef {
 
 /// The root of the running fiber: the same for all fibers of a task.
 pub fn root() -> FiberRef {
-    // SAFETY: the root of the running fiber is valid while that runs.
-    FiberRef::of(unsafe { &*thread::slot().get().root.get() })
+    FiberRef::of(thread::slot().get().running_root())
 }
 
-/// The handle by which other threads interrupt, cancel and kill the running root.
+/// The handle by which other threads interrupt, cancel and kill the running root or task.
 pub fn control() -> Control {
-    // SAFETY: as in `root`.
-    control_of(unsafe { &*thread::slot().get().root.get() })
+    let root = thread::slot().get().running_root();
+    match (&root.control, root.hook.get()) {
+        (Some(control), _) => Control::of_root(control.clone()),
+        // SAFETY: whatever runs a task under `root` keeps the hook for as long as it does.
+        (None, Some(hook)) => Control::of_task(unsafe { (*hook).remote() }),
+        (None, None) => Control::of_task(None),
+    }
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

@@ -1,33 +1,27 @@
-//! Stretches of code inside which a fiber is not cancelled ([`shield`]) or not suspended ([`ffi_scope`]).
-
-use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+//! Stretches of code inside which a fiber is not cancelled ([`shield`]) or not suspended: not at all ([`ffi_scope`],
+//! [`polling`]), or by nothing but await ([`open_scope`]).
 
 use crate::record::{Record, Scope};
 use crate::thread;
-use crate::unwind::{Raised, classify};
+use crate::unwind::{Raised, catch};
 
-/// Counts one more open scope in `count` and sets its flag, until dropped.
+/// Marks a fiber until dropped, unless it was marked before.
 struct Open<'a> {
     record: &'a Record,
-    count: &'a Cell<u16>,
-    scope: Scope,
+    outermost: Scope,
 }
 
 impl<'a> Open<'a> {
-    fn new(record: &'a Record, count: &'a Cell<u16>, scope: Scope) -> Open<'a> {
-        count.set(count.get().checked_add(1).expect("fewer than 65,536 nested scopes"));
-        record.own.set(record.own.get().and(scope));
-        Open { record, count, scope }
+    fn new(record: &'a Record, scope: Scope) -> Open<'a> {
+        let own = record.own.get();
+        record.own.set(own.and(scope));
+        Open { record, outermost: scope.without(own) }
     }
 }
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        self.count.set(self.count.get() - 1);
-        if self.count.get() == 0 {
-            self.record.own.set(self.record.own.get().without(self.scope));
-        }
+        self.record.own.set(self.record.own.get().without(self.outermost));
     }
 }
 
@@ -38,7 +32,7 @@ impl Drop for Open<'_> {
 /// Use it for cleanup that has to wait; [`defer`](crate::defer) and [`with`](crate::with) do.
 pub fn shield<T>(body: impl FnOnce() -> T) -> T {
     let me = thread::slot().get();
-    let _open = Open::new(me, &me.shields, Scope::SHIELD);
+    let _open = Open::new(me, Scope::SHIELD);
     body()
 }
 
@@ -67,12 +61,27 @@ pub fn shield<T>(body: impl FnOnce() -> T) -> T {
 ///
 /// The terminal signal or panic that ended `body`.
 pub fn ffi_scope<T>(body: impl FnOnce() -> T) -> Result<T, Raised> {
-    let me = thread::slot().get();
-    let _open = Open::new(me, &me.ffi_scopes, Scope::FFI);
-    let unwinding = me.unwinding.get();
-    catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
-        let raised = classify(me, payload);
-        me.unwinding.set(unwinding); // we may be in a destructor: the unwind around us goes on
-        raised
-    })
+    let _open = Open::new(thread::slot().get(), Scope::FFI);
+    catch(body)
+}
+
+/// Runs `body`, a poll of a future, as code that must not block: whatever would stop the running fiber is refused inside
+/// ([`Reason::InsidePoll`](crate::Reason::InsidePoll)), await as well. What fibers inside raise and catch among
+/// themselves works as always, and what unwinds passes through.
+#[inline]
+pub fn polling<T>(body: impl FnOnce() -> T) -> T {
+    let _open = Open::new(thread::slot().get(), Scope::POLL);
+    body()
+}
+
+/// Runs `body` as code that others borrow from the stack of: of the signals that a resumer would catch only await stops
+/// the running fiber, any other is refused ([`Reason::OpenScope`](crate::Reason::OpenScope)).
+pub fn open_scope<T>(body: impl FnOnce() -> T) -> T {
+    let _open = Open::new(thread::slot().get(), Scope::OPEN);
+    body()
+}
+
+/// True if cancellation is deferred where this is called.
+pub fn is_shielded() -> bool {
+    thread::slot().get().scope().any(Scope::SHIELD)
 }

@@ -14,11 +14,12 @@ use sinew_core::{Bindings, Mask, Signal};
 use crate::bindings::{self, Binding};
 use crate::builder::Builder;
 use crate::fiber::Fiber;
-use crate::raise::{propagate, raise, take_interrupts};
+use crate::raise::{propagate, raise};
 use crate::scopes::shield;
 use crate::thread;
 use crate::unwind::Raised;
 use crate::value::Value;
+use crate::wait::take_interrupts;
 
 /// A fiber that ran a body to its end, and the result if it returned; or why there was no fiber to run it in.
 type Ran<T> = Result<(Fiber, Option<T>), Value>;

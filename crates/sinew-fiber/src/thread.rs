@@ -54,6 +54,13 @@ pub(crate) fn slot() -> Slot {
     })
 }
 
+/// Makes the root of a task the running fiber, and returns a number for the run that no other has.
+#[inline(never)]
+pub(crate) fn start_task(root: &Record) -> u64 {
+    RUNNING.with(|running| running.set(root));
+    next_id()
+}
+
 /// The running fiber, or a null pointer on a thread that never had one. For signal handlers and panic
 /// hooks: touches one thread-local without initialiser or destructor.
 pub(crate) fn running() -> *const Record {
@@ -117,20 +124,17 @@ fn describe_overflow(address: usize) -> Option<Overflowed> {
     // SAFETY: the running fiber's record is valid while it runs, and it lies at the end of the stack that
     // did not overflow; a root outlives its run, and what runs below it outlives the root's.
     while let Some(record) = unsafe { running.as_ref() } {
-        let (guard, size) = match &record.home {
-            Home::Stack(stack) => (stack.guard(), stack.size()),
-            Home::OnStack { guard, size } => (guard.clone(), *size),
-            Home::Box => {
-                running = record.runs_on.get();
-                continue;
-            }
+        let Home::Stack(stack) = &record.home else {
+            running = record.runs_on.get();
+            continue;
         };
-        if !guard.contains(&address) {
+        if !stack.guard().contains(&address) {
             return None;
         }
-        let (name, name_length) =
-            record.name.as_deref().map_or((ptr::null(), 0), |name| (name.as_ptr(), name.len()));
-        return Some(Overflowed { name, name_length, id: record.id, size });
+        // SAFETY: only this thread writes the name, and it is here. The process ends before it could be dropped.
+        let name = unsafe { (*record.name.as_ptr()).as_deref() };
+        let (name, name_length) = name.map_or((ptr::null(), 0), |name| (name.as_ptr(), name.len()));
+        return Some(Overflowed { name, name_length, id: record.id.get(), size: stack.size() });
     }
     None
 }

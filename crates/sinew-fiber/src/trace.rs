@@ -51,7 +51,7 @@ impl Link {
             true if record.of_thread.get() => LinkKind::Thread,
             true => LinkKind::Root,
         };
-        Link { kind, name: record.name.clone(), id: record.id, created: record.created }
+        Link { kind, name: record.name(), id: record.id.get(), created: record.created }
     }
 }
 

@@ -9,12 +9,12 @@
 
 use std::any::Any;
 use std::fmt;
-use std::panic::{self, PanicHookInfo};
+use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 
 use sinew_core::Signal;
 use sinew_sync::statics::Once;
 
-use crate::record::Record;
+use crate::record::{Record, Scope};
 use crate::thread;
 use crate::trace::Trace;
 use crate::value::Value;
@@ -176,6 +176,34 @@ pub(crate) fn classify(record: &Record, payload: Box<dyn Any + Send>) -> Raised 
     Raised { signal: Signal::Error, value: Value::new(Panic { message, location, payload }), trace }
 }
 
+/// Runs `body` and returns what it unwinds with, if it does: the fiber is not unwinding any more then, unless it was
+/// before. What [`re_raise`] raises again.
+///
+/// # Errors
+///
+/// The terminal signal or panic that ended `body`.
+pub fn catch<T>(body: impl FnOnce() -> T) -> Result<T, Raised> {
+    let me = thread::slot().get();
+    let unwinding = me.unwinding.get();
+    panic::catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
+        let raised = classify(me, payload);
+        me.unwinding.set(unwinding); // we may be in a destructor: the unwind around us goes on
+        raised
+    })
+}
+
+/// Goes on unwinding with what [`catch`] returned. On a thread's own root a panic goes on as itself: it was told already.
+#[track_caller]
+pub fn re_raise(raised: Raised) -> ! {
+    let me = thread::slot().get();
+    if me.of_thread.get() && raised.value.is::<Panic>() {
+        let panic = raised.value.downcast::<Panic>().expect("it is one");
+        me.unwinding.set(true);
+        panic::resume_unwind(panic.payload);
+    }
+    unwind(me, raised)
+}
+
 /// Unwinds the running fiber, `record`, with `raised`. On a thread's own root, where nobody could catch it,
 /// this is an ordinary panic that says what was raised.
 ///
@@ -190,7 +218,7 @@ pub(crate) fn unwind(record: &Record, raised: Raised) -> ! {
 #[inline(never)]
 #[track_caller]
 fn payload(record: &Record, raised: Raised) -> Box<dyn Any + Send> {
-    if record.of_thread.get() && record.ffi_scopes.get() == 0 {
+    if record.of_thread.get() && !record.own.get().any(Scope::FFI) {
         panic!(
             "uncaught {raised:#}\n  nobody caught it: add {} to the mask of the fiber, or call it inside `protect`",
             if raised.signal == Signal::Error { "Mask::ERROR" } else { "Mask::TERMINATION" }

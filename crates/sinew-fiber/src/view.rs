@@ -1,5 +1,6 @@
 //! `FiberRef`: a fiber or root seen by somebody who does not own it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -10,6 +11,8 @@ use crate::record::Record;
 use crate::trace::Link;
 
 /// A view of a fiber or a root that does not own it: names it, shows its status, and keeps nothing running.
+///
+/// A root that a scheduler runs one task after the other under shows the one that runs.
 ///
 /// ```compile_fail,E0277
 /// let view = sinew_fiber::current();
@@ -34,12 +37,12 @@ impl FiberRef {
 
     /// The number of the fiber, unique in the process.
     pub fn id(&self) -> u64 {
-        self.record().id
+        self.record().id.get()
     }
 
     /// The name that it was given.
-    pub fn name(&self) -> Option<&str> {
-        self.record().name.as_deref()
+    pub fn name(&self) -> Option<Cow<'static, str>> {
+        self.record().name()
     }
 
     /// The number of the last signal, or new, or alive.
@@ -54,7 +57,7 @@ impl FiberRef {
 
     /// The signals that whoever resumes the fiber catches; of a root, those that its hook is called for.
     pub fn mask(&self) -> Mask {
-        self.record().mask.get() | self.record().hook_mask
+        self.record().mask.get() | self.record().hook_mask.get()
     }
 
     /// Its name and where it was created.

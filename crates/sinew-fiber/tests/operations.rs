@@ -169,5 +169,5 @@ fn a_view_outlives_its_fiber_and_shows_how_it_ended() {
     assert_eq!((view.status(), view.can_resume()), (Status::Pending, true));
     drop(fiber);
     assert_eq!((view.status(), view.can_resume()), (Status::Error, false));
-    assert_eq!(view.name(), Some("pending"));
+    assert_eq!(view.name().as_deref(), Some("pending"));
 }

@@ -51,7 +51,7 @@ fn an_ended_fiber_of_another_task_cannot_be_propagated() {
 
 #[test]
 fn a_new_fiber_may_be_started_by_another_task_than_made_it_and_is_that_one_s_from_then_on() {
-    let fiber = Fiber::new(|_| yield_(root().name().unwrap().to_owned()).unwrap()).unwrap();
+    let fiber = Fiber::new(|_| yield_(root().name().unwrap().into_owned()).unwrap()).unwrap();
     let mut adopter = Root::new("adopter", Mask::NONE);
     run_as_root(&mut adopter, None, || {
         assert_eq!(fiber.resume(()).unwrap(), Signal::Yield);
@@ -87,17 +87,17 @@ fn all_fibers_of_a_task_have_the_same_root_and_the_running_one_is_current() {
     task(|| {
         let task_root = root();
         assert_ne!(task_root, here);
-        assert_eq!((task_root.name(), task_root.status()), (Some("task"), Status::Alive));
+        assert_eq!((task_root.name().as_deref(), task_root.status()), (Some("task"), Status::Alive));
         let same = |view: sinew_fiber::FiberRef, id: u64| view.id() == id;
         let id = task_root.id();
         let outer = Fiber::builder().name("outer").build(move |_| {
             let inner = Fiber::builder().name("inner").build(move |_| {
-                assert_eq!(current().name(), Some("inner"));
+                assert_eq!(current().name().as_deref(), Some("inner"));
                 same(root(), id)
             });
             let inner = inner.unwrap();
             assert_eq!(inner.resume(()).unwrap(), Signal::Ok);
-            assert_eq!(current().name(), Some("outer"));
+            assert_eq!(current().name().as_deref(), Some("outer"));
             same(root(), id) && taken::<bool>(&inner)
         });
         let outer = outer.unwrap();

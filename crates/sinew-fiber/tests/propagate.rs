@@ -102,7 +102,7 @@ fn propagating_from_the_outermost_of_a_stopped_chain_continues_its_innermost() {
     let caller = propagating(Mask::YIELD, &middle);
     assert_eq!(caller.resume(()).unwrap(), Signal::Yield);
     assert_eq!(caller.lineage().len(), 3);
-    assert_eq!(caller.lineage()[2].name(), Some("innermost"));
+    assert_eq!(caller.lineage()[2].name().as_deref(), Some("innermost"));
     assert_eq!(caller.resume(1u32).unwrap(), Signal::Ok);
     assert_eq!(taken::<u32>(&caller), 2);
 }

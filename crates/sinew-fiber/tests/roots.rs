@@ -152,7 +152,7 @@ fn roots_nest_and_what_is_inside_does_not_reach_what_is_outside() {
             let inner_hook = PlusOne::default();
             let mut inner = Root::new("inner", Mask::NONE);
             run_as_root(&mut inner, Some(&inner_hook), || {
-                assert_eq!(current().name(), Some("inner"));
+                assert_eq!(current().name().as_deref(), Some("inner"));
                 assert_eq!(root(), current());
                 assert_eq!(await_(1u32).unwrap().downcast::<u32>().unwrap(), 2);
                 assert_eq!(yield_(()).unwrap_err().reason(), Reason::Uncaught);
@@ -168,7 +168,7 @@ fn roots_nest_and_what_is_inside_does_not_reach_what_is_outside() {
         assert_eq!(fiber.resume(()).unwrap(), Signal::Yield);
         assert_eq!(fiber.take_value().downcast::<u32>().unwrap(), 7);
         assert_eq!(fiber.resume(()).unwrap(), Signal::Ok);
-        assert_eq!(root().name(), Some("outer"));
+        assert_eq!(root().name().as_deref(), Some("outer"));
     })
     .unwrap();
     assert!(outer_hook.0.borrow().is_empty());
@@ -203,7 +203,7 @@ impl Hook for Alternates<'_> {
         assert_eq!(signal, Signal::Await);
         let (stopped, other_root) = (current(), &mut *self.other.borrow_mut());
         let step = run_as_root(other_root, None, || {
-            assert_eq!(current().name(), Some("other"));
+            assert_eq!(current().name().as_deref(), Some("other"));
             self.steps.borrow_mut().next().unwrap()
         });
         self.seen.borrow_mut().push((step.unwrap(), stopped));
@@ -220,10 +220,7 @@ fn a_hook_runs_another_task_meanwhile_and_each_finds_itself_running() {
         Generator::with(Fiber::builder().name("steps"), |out| {
             let me = current();
             for step in 0..STEPS {
-                assert_eq!(
-                    (current(), root().name().map(str::to_owned)),
-                    (me.clone(), Some("other".to_owned()))
-                );
+                assert_eq!((current(), root().name()), (me.clone(), Some("other".into())));
                 out.yield_(step);
             }
         })
@@ -240,7 +237,7 @@ fn a_hook_runs_another_task_meanwhile_and_each_finds_itself_running() {
             at_depth(step as usize % 5, move || {
                 let me = current();
                 assert_eq!(await_(step).unwrap().downcast::<u32>().unwrap(), step);
-                assert_eq!((current(), root().name().map(str::to_owned)), (me, Some("first".to_owned())));
+                assert_eq!((current(), root().name()), (me, Some("first".into())));
             });
         }
     })

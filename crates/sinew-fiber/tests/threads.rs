@@ -154,7 +154,7 @@ fn each_thread_has_a_root_of_its_own() {
     assert_eq!(current(), here);
     let (id, name) = thread::Builder::new()
         .name("there".into())
-        .spawn(|| (root().id(), root().name().map(str::to_owned)))
+        .spawn(|| (root().id(), root().name()))
         .unwrap()
         .join()
         .unwrap();

@@ -9,6 +9,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::panic::{catch_unwind, resume_unwind};
 
 use drop_support::{Log, OnDrop};
+use sinew_fiber::raw::{catch, re_raise};
 use sinew_fiber::{
     Fiber, Generator, Hook, Mask, Reason, Refused, Root, Signal, Status, Value, await_, current, error,
     ffi_scope, propagate, protect, run_as_root, signal, yield_,
@@ -262,4 +263,27 @@ fn a_signal_that_leaves_a_destructor_during_an_unwind_aborts_and_says_so() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{stderr}");
     assert!(stderr.contains("panic in a destructor during cleanup"), "{stderr}");
+}
+
+#[test]
+fn what_was_caught_in_a_fiber_is_raised_again_with_its_trace() {
+    let fiber = Fiber::builder().mask(Mask::ERROR).build(|_| {
+        let raised = catch(|| -> () { panic!("boom") }).unwrap_err();
+        assert!(!std::thread::panicking());
+        yield_(()).unwrap_err();
+        re_raise(raised)
+    });
+    let fiber = fiber.unwrap();
+    assert_eq!(fiber.resume(()).unwrap(), Signal::Error);
+    let raised = fiber.take_raised();
+    assert!(raised.to_string().contains("boom") && raised.trace.is_some(), "{raised}");
+}
+
+#[test]
+fn a_panic_that_was_caught_on_a_thread_s_own_root_is_raised_again_as_it_was() {
+    let thread = std::thread::spawn(|| match catch(|| std::panic::resume_unwind(Box::new(5u32))) {
+        Ok(()) => (),
+        Err(raised) => re_raise(raised),
+    });
+    assert_eq!(*thread.join().unwrap_err().downcast::<u32>().unwrap(), 5);
 }

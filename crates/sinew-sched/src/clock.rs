@@ -115,7 +115,7 @@ impl ManualClock {
         self.inner.runtimes.lock().push(runtime);
     }
 
-    pub(crate) fn forgets(&self, runtime: &'static Shared) {
+    pub(crate) fn forgets(&self, runtime: &Shared) {
         self.inner.runtimes.lock().retain(|driven| !std::ptr::eq(*driven, runtime));
     }
 

@@ -4,16 +4,18 @@
 //! another: that of a task that was blocked and is ready, or a spare one, whose loop then looks for work. When a
 //! task ends that had been blocked, it returns into the loop underneath it, and its core is the active one again.
 //!
-//! A core that is not active is one saved stack pointer. Its loop holds nothing that would need a destructor, so
-//! a spare core may be dropped where it stands.
+//! A core that is not active is one saved stack pointer. It lies in the top page of its own stack, beside the record of
+//! the root that its tasks run under, so a blocked task takes one page and no allocation. Its loop holds nothing that
+//! would need a destructor, so a spare core may be dropped where it stands.
 
 use std::cell::Cell;
 use std::ptr;
 
 use sinew_core::Signal;
-use sinew_fiber::raw::{StackPointer, Word, prepare, run_task, task_root};
+use sinew_fiber::raw::{Remote, StackPointer, TaskSetup, place_task_root, prepare, run_task};
 use sinew_fiber::{Hook, Raised, Root, Stack, StackError, StackSize, Value};
 
+use crate::reach;
 use crate::shared::Shared;
 use crate::task::Task;
 use crate::worker;
@@ -25,20 +27,33 @@ pub(crate) struct Core {
     /// The worker that the core belongs to; for that of a task that migrates, the last one.
     pub(crate) worker: Cell<usize>,
     pub(crate) size: StackSize,
+    /// The task that runs here can be [reached](crate::reach), which has to end with it.
+    pub(crate) reached: Cell<bool>,
     root: Root,
-    _stack: Stack,
 }
 
-/// What a signal that reaches a task's root does: await parks the task, any other goes on.
+/// The hook of tasks: await parks the task, any other signal that reaches its root goes on.
 struct Park;
 
 impl Hook for Park {
     fn stop(&self, signal: Signal, _payload: Value) -> Value {
-        if signal == Signal::Await {
-            worker::park();
-        }
-        Value::UNIT
+        park_on_await(signal)
     }
+
+    fn remote(&self) -> Option<(&'static dyn Remote, u64)> {
+        reach::remote()
+    }
+
+    fn tripped(&self) -> Option<Value> {
+        reach::tripped_now()
+    }
+}
+
+pub(crate) fn park_on_await(signal: Signal) -> Value {
+    if signal == Signal::Await {
+        worker::park();
+    }
+    Value::UNIT
 }
 
 static PARK: Park = Park;
@@ -51,19 +66,16 @@ impl Core {
         worker: usize,
     ) -> Result<*const Core, StackError> {
         let stack = Stack::take(size)?;
-        let top = stack.top().as_ptr();
-        let root = task_root(&stack);
-        let core = Core {
-            sp: Cell::new(ptr::null_mut()),
-            shared,
-            worker: Cell::new(worker),
-            size,
-            root,
-            _stack: stack,
-        };
-        let core = Box::into_raw(Box::new(core));
-        // SAFETY: the stack is the core's alone and has room for a first frame; its top is page aligned.
-        unsafe { (*core).sp.set(prepare(top, worker::core_main, core.cast())) };
+        // SAFETY: the core and the loop's frames are small; the core goes with the root, in `free`.
+        let (root, core, top) = unsafe { place_task_root::<Core>(stack) };
+        let sp = Cell::new(ptr::null_mut());
+        let (worker, reached) = (Cell::new(worker), Cell::new(false));
+        let fresh = Core { sp, shared, worker, size, reached, root };
+        // SAFETY: the place is the core's; the frames start below it, where the stack is the core's alone.
+        unsafe {
+            core.write(fresh);
+            (*core).sp.set(prepare(top, worker::core_main, core.cast()));
+        }
         Ok(core)
     }
 
@@ -73,15 +85,27 @@ impl Core {
     ///
     /// `core` came from [`Core::new`], is not active, has no task, and is not used again.
     pub(crate) unsafe fn free(core: *const Core) {
-        // SAFETY: the caller's promise.
-        drop(unsafe { Box::from_raw(core.cast_mut()) });
+        // SAFETY: the caller's promise. With the root goes the stack that the core lies in: the core is moved out first.
+        drop(unsafe { core.read() });
     }
 
     /// Runs the body of `task` as a root on this core.
     #[inline]
     pub(crate) fn run<T>(&self, task: &'static Task, body: impl FnOnce() -> T) -> Result<T, Raised> {
-        let word: *const Word = &task.word;
-        // SAFETY: task slots and the hook live for ever; the root is the core's, which runs one task at a time.
-        unsafe { run_task(&self.root, word, &raw const PARK as *const dyn Hook, body) }
+        self.run_hooked(task, &raw const PARK as *const dyn Hook, body)
+    }
+
+    /// The same, with `hook` for the signals that reach the root.
+    #[inline]
+    pub(crate) fn run_hooked<T>(
+        &self,
+        task: &'static Task,
+        hook: *const dyn Hook,
+        body: impl FnOnce() -> T,
+    ) -> Result<T, Raised> {
+        let setup = TaskSetup { word: &task.word, hook, id: task.id().as_u64() };
+        // SAFETY: task slots live for ever, and the callers' hooks until this returns; the root is the core's, which
+        // runs one task at a time.
+        unsafe { run_task(&self.root, &setup, body) }
     }
 }

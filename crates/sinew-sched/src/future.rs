@@ -13,13 +13,15 @@ use std::pin::{Pin, pin};
 use std::ptr;
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
-use sinew_fiber::raw::{may_await, polling};
+use sinew_fiber::raw::{may_await, polling, set_task_bindings};
 use sinew_fiber::{Cancelled, Refused, await_};
 use sinew_sync::atomic::Ordering;
 use sinew_sync::thread::{self, Thread};
 
 use crate::core::Core;
+use crate::events::Supervised;
 use crate::join::JoinHandle;
+use crate::reach;
 use crate::shared::Shared;
 use crate::sleep::OwnTimers;
 use crate::slots::TaskId;
@@ -66,14 +68,17 @@ where
 /// Waits for `future`: suspends the running task, or blocks the thread, whenever it is pending.
 ///
 /// ```
-/// use sinew_sched::{Runtime, block_on, spawn, spawn_future};
+/// use std::time::Duration;
 ///
-/// let runtime = Runtime::new();
-/// let answer = runtime.run(|| {
-///     let half = spawn_future(async { 21 });
-///     2 * block_on(async { half.join().unwrap() }).unwrap_or(21)
+/// use sinew_sched::{Runtime, block_on, sleep_async};
+///
+/// let answer = Runtime::new().run(|| {
+///     block_on(async {
+///         sleep_async(Duration::from_millis(1)).await; // the worker runs other tasks meanwhile
+///         42
+///     })
 /// });
-/// # let _ = answer;
+/// assert_eq!(answer.unwrap().unwrap(), 42);
 /// assert_eq!(block_on(async { 42 }).unwrap(), 42); // on any thread
 /// ```
 ///
@@ -127,7 +132,7 @@ pub(crate) trait Polled {
     unsafe fn future(this: *mut Self) -> *mut Self::Future;
 }
 
-pub(crate) struct Plain<F>(F);
+pub(crate) struct Plain<F>(pub(crate) F);
 
 impl<F: Future> Polled for Plain<F> {
     type Future = F;
@@ -169,6 +174,15 @@ pub(crate) fn future_table<P: Polled>() -> &'static Table {
 ///
 /// The caller has claimed the task, which holds a `P` that is not ready yet.
 unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
+    let options = if P::CONFIGURED { task.options() } else { None };
+    let (supervised, bindings) = match options {
+        Some(options) => {
+            let (name, task) = (options.name.clone(), task.id());
+            let supervised = options.supervisor.clone().map(|events| Supervised { events, task, name });
+            (supervised, options.bindings.clone())
+        }
+        None => (None, None),
+    };
     let dropped = Cell::new(false);
     let drop_future = || {
         dropped.set(true);
@@ -176,6 +190,7 @@ unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
         unsafe { task.drop_stored::<P>() };
     };
     let outcome = core.run(task, || {
+        bindings.into_iter().for_each(set_task_bindings);
         polling(|| {
             if task.word.level().is_some() {
                 drop_future();
@@ -191,7 +206,7 @@ unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
             polled
         })
     });
-    let outcome = match outcome {
+    let mut outcome = match outcome {
         Ok(Poll::Pending) => return Ran::Pending,
         Ok(Poll::Ready(output)) => Ok(output),
         Err(raised) => {
@@ -203,6 +218,13 @@ unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
             Err(raised)
         }
     };
+    if let Some(supervised) = supervised {
+        outcome = supervised.ended(outcome);
+    }
+    if P::CONFIGURED {
+        core.shared.names.lock().remove(&task.id());
+    }
+    reach::forget(task.id()); // an earlier poll may have been asked for its control, on another core
     // SAFETY: the future was dropped, and the task is still ours.
     unsafe { task.end_future(outcome) };
     Ran::Ended

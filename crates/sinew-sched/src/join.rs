@@ -4,11 +4,16 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr;
+use std::time::Duration;
 
-use sinew_fiber::{Level, Raised};
+use sinew_core::{Instant, Signal};
+use sinew_fiber::{Level, Raised, Refused, Value};
 use sinew_sync::atomic::Ordering;
 
+use crate::clock::now;
+use crate::reach;
 use crate::shared::Shared;
+use crate::slots::TaskId;
 use crate::task::{DETACHED, DONE, Task};
 use crate::wait::Node;
 use crate::worker;
@@ -34,6 +39,11 @@ impl<T> JoinHandle<T> {
         JoinHandle { task, shared, _result: PhantomData }
     }
 
+    /// The name of the task, for messages and events.
+    pub fn id(&self) -> TaskId {
+        self.task.id()
+    }
+
     /// Waits until the task has ended, and returns its result, or the signal or panic that it ended with.
     ///
     /// If the waiting task is itself cancelled or killed meanwhile, the error is that of the wait, and the joined
@@ -43,32 +53,68 @@ impl<T> JoinHandle<T> {
     ///
     /// What the task ended with instead of returning.
     pub fn join(self) -> Result<T, Raised> {
+        match self.join_by(None) {
+            Ok(outcome) => outcome,
+            Err(_) => unreachable!("there is no deadline"),
+        }
+    }
+
+    /// Like [`join`](JoinHandle::join), but gives the handle back if the task has not ended after `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// The handle; inside, what the task ended with.
+    pub fn join_timeout(self, timeout: Duration) -> Result<Result<T, Raised>, JoinHandle<T>> {
+        self.join_by(Some(now() + timeout))
+    }
+
+    /// Like [`join`](JoinHandle::join), but gives the handle back if the task has not ended at `deadline`.
+    ///
+    /// # Errors
+    ///
+    /// The handle; inside, what the task ended with.
+    pub fn join_until(self, deadline: Instant) -> Result<Result<T, Raised>, JoinHandle<T>> {
+        self.join_by(Some(deadline))
+    }
+
+    #[inline]
+    fn join_by(self, deadline: Option<Instant>) -> Result<Result<T, Raised>, JoinHandle<T>> {
         let this = ManuallyDrop::new(self);
         let task = this.task;
         if task.join.load(Ordering::Acquire) != DONE {
-            let node = Node::new(0);
-            let address = ptr::from_ref(&node).cast_mut();
-            let waits =
-                task.join.compare_exchange(ptr::null_mut(), address, Ordering::AcqRel, Ordering::Acquire);
-            if waits.is_ok() {
-                let waiting = Waiting { task, shared: this.shared, node: &node };
-                if let Err(refused) = node.wait(None) {
-                    if waiting.give_up() {
-                        return Err(Raised {
-                            signal: sinew_core::Signal::Error,
-                            value: sinew_fiber::Value::new(refused),
-                            trace: None,
-                        });
-                    }
-                } else {
-                    std::mem::forget(waiting);
+            match this.wait(deadline) {
+                Waited::Ended => (),
+                Waited::TimedOut => return Err(ManuallyDrop::into_inner(this)),
+                Waited::Refused(refused) => {
+                    let (signal, value) = (Signal::Error, Value::new(refused));
+                    return Ok(Err(Raised { signal, value, trace: None }));
                 }
             }
         }
         // SAFETY: the task has ended, and we hold its only handle.
         let result = unsafe { task.take_outcome::<T>() };
         worker::free(task, this.shared);
-        result
+        Ok(result)
+    }
+
+    fn wait(&self, deadline: Option<Instant>) -> Waited {
+        let node = Node::new(0);
+        if !enter(self.task, &node) {
+            return Waited::Ended;
+        }
+        let waiting = Waiting { task: self.task, shared: self.shared, node: &node };
+        let waited = match node.wait(deadline) {
+            Ok(false) if waiting.take_back(ptr::null_mut()) => Waited::TimedOut,
+            Err(refused) if waiting.take_back(DETACHED) => Waited::Refused(refused),
+            _ => Waited::Ended,
+        };
+        std::mem::forget(waiting);
+        waited
+    }
+
+    /// Lets the task go on alone, as dropping the handle does.
+    pub fn detach(self) {
+        drop(self);
     }
 
     /// True once the task has ended.
@@ -87,9 +133,50 @@ impl<T> JoinHandle<T> {
     }
 
     fn end(&self, level: Level) {
-        self.task.word.cancel(level);
-        worker::unpark(self.task.reference());
+        reach::cancel(self.task, level);
     }
+
+    /// Drops the handle; returns what the task has ended with, if it has failed already.
+    pub(crate) fn detach_or_take_error(self) -> Option<Raised> {
+        let this = ManuallyDrop::new(self);
+        let task = this.task;
+        if this.is_finished() && task.has_raised() {
+            // SAFETY: the task has ended, and we hold its only handle.
+            let raised = unsafe { task.take_raised() };
+            worker::free(task, this.shared);
+            return Some(raised);
+        }
+        drop(ManuallyDrop::into_inner(this));
+        None
+    }
+}
+
+/// Puts `node` where the end of `task` finds it. False if the task has ended.
+pub(crate) fn enter(task: &Task, node: &Node) -> bool {
+    let node = ptr::from_ref(node).cast_mut();
+    task.join.compare_exchange(ptr::null_mut(), node, Ordering::AcqRel, Ordering::Acquire).is_ok()
+}
+
+/// Takes `node` back and leaves `word` in its place. False if the task has ended: then it has told the node.
+pub(crate) fn take_back(task: &Task, node: &Node, word: *mut Node) -> bool {
+    let address = ptr::from_ref(node).cast_mut();
+    let taken = task.join.compare_exchange(address, word, Ordering::AcqRel, Ordering::Acquire).is_ok();
+    if !taken {
+        node.wait_out();
+    }
+    taken
+}
+
+/// Lets the task, whose join word is `word`, free itself. False if it has ended.
+pub(crate) fn detach(task: &Task, word: *mut Node) -> bool {
+    task.join.compare_exchange(word, DETACHED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+}
+
+/// How a wait for the end of a task came out.
+enum Waited {
+    Ended,
+    TimedOut,
+    Refused(Refused),
 }
 
 /// A node that is in a task's join word, taken back when the wait is given up or unwinds.
@@ -100,27 +187,14 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    /// Detaches the task. False if it has just ended: then it has told the node, or is about to.
-    fn give_up(self) -> bool {
-        let detached = self.detach();
-        std::mem::forget(self);
-        detached
-    }
-
-    fn detach(&self) -> bool {
-        let address = ptr::from_ref(self.node).cast_mut();
-        let exchanged =
-            self.task.join.compare_exchange(address, DETACHED, Ordering::AcqRel, Ordering::Acquire);
-        if exchanged.is_err() {
-            self.node.wait_out();
-        }
-        exchanged.is_ok()
+    fn take_back(&self, word: *mut Node) -> bool {
+        take_back(self.task, self.node, word)
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        if !self.detach() {
+        if !self.take_back(DETACHED) {
             // SAFETY: the task has ended, and its only handle is ours, which unwinds.
             unsafe { drop_and_free(self.task, self.shared) };
         }
@@ -146,12 +220,9 @@ unsafe fn drop_and_free(task: &'static Task, shared: &'static Shared) {
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
-        let task = self.task;
-        let detached =
-            task.join.compare_exchange(ptr::null_mut(), DETACHED, Ordering::AcqRel, Ordering::Acquire);
-        if detached.is_err() {
+        if !detach(self.task, ptr::null_mut()) {
             // SAFETY: the task has ended, and the result is ours to drop.
-            unsafe { drop_and_free(task, self.shared) };
+            unsafe { drop_and_free(self.task, self.shared) };
         }
     }
 }

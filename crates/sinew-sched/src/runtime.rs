@@ -1,18 +1,20 @@
-//! A runtime: how it starts, what it admits, and how it ends.
+//! A runtime on threads of its own: how it starts, what it admits, and how it ends.
 
 use std::fmt;
+use std::ptr;
 use std::time::Duration;
 
 use sinew_fiber::{Level, Raised, Stack, StackSize};
-use sinew_sync::atomic::Ordering;
 use sinew_sync::thread::{self, JoinHandle as ThreadHandle};
 
 use crate::clock::{Clock, ManualClock};
+use crate::cpu;
+use crate::current_thread::CurrentThread;
 use crate::future::spawn_future_on;
 use crate::join::JoinHandle;
-use crate::shared::Shared;
-use crate::spawn::{Options, TaskBuilder, thunk_table};
-use crate::worker::{Queues, Worker};
+use crate::shared::{Report, Shared};
+use crate::spawn::{Options, TaskBuilder, spawn_on};
+use crate::worker::{self, Queues, Worker};
 
 /// The options of a runtime.
 ///
@@ -29,6 +31,7 @@ pub struct Builder {
     stack: StackSize,
     grace: Duration,
     clock: Option<ManualClock>,
+    pin_workers: Option<bool>,
 }
 
 impl Builder {
@@ -51,6 +54,13 @@ impl Builder {
         self
     }
 
+    /// Whether each worker has a processor of its own, among those that the calling thread may use. If not said, they do
+    /// when there are as many workers as processors.
+    pub fn pin_workers(mut self, pin: bool) -> Builder {
+        self.pin_workers = Some(pin);
+        self
+    }
+
     /// Lets `clock` tell the time, instead of the system: see [`ManualClock`].
     pub fn manual_clock(mut self, clock: &ManualClock) -> Builder {
         self.clock = Some(clock.clone());
@@ -64,6 +74,34 @@ impl Builder {
     /// If the system cannot start a thread, or has no stack of the size that was asked for.
     pub fn build(self) -> std::io::Result<Runtime> {
         let workers = self.workers.unwrap_or_else(sinew_sync::available_parallelism);
+        let (shared, queues) = self.share(workers)?;
+        let cpus = cpu::allowed();
+        let pin = self.pin_workers.unwrap_or(workers == cpus.len()) && !cpus.is_empty();
+        let mut runtime = Runtime { shared, threads: Vec::new(), grace: self.grace };
+        for (index, queues) in queues.into_iter().enumerate() {
+            let cpu = pin.then(|| cpus[index % cpus.len()]);
+            let thread = thread::Builder::new().name(format!("sinew-worker-{index}")).spawn(move || {
+                cpu.into_iter().for_each(cpu::pin);
+                Worker::new(index, shared, queues).enter(None);
+            })?;
+            runtime.threads.push(thread);
+        }
+        Ok(runtime)
+    }
+
+    /// A runtime that runs its tasks on the calling thread, when it is told to; [`workers`](Builder::workers) is not
+    /// looked at.
+    ///
+    /// # Errors
+    ///
+    /// If there is no stack of the size that was asked for.
+    pub fn build_current_thread(self) -> std::io::Result<CurrentThread> {
+        let (shared, mut queues) = self.share(1)?;
+        Ok(CurrentThread::new(shared, queues.remove(0), self.grace))
+    }
+
+    /// What so many workers share, and their queues.
+    fn share(&self, workers: usize) -> std::io::Result<(&'static Shared, Vec<Queues>)> {
         // A worker cannot do without its first stack: a size that cannot be had is told here.
         drop(Stack::take(self.stack).map_err(std::io::Error::other)?);
         let queues: Vec<Queues> = (0..workers).map(|_| Queues::new()).collect();
@@ -72,14 +110,7 @@ impl Builder {
         if let Some(clock) = &self.clock {
             clock.drives(shared);
         }
-        let mut runtime = Runtime { shared, threads: Vec::new(), grace: self.grace };
-        for (index, queues) in queues.into_iter().enumerate() {
-            let thread = thread::Builder::new().name(format!("sinew-worker-{index}")).spawn(move || {
-                Worker::new(index, shared, queues).enter(None);
-            })?;
-            runtime.threads.push(thread);
-        }
-        Ok(runtime)
+        Ok((shared, queues))
     }
 }
 
@@ -88,15 +119,6 @@ pub struct Runtime {
     shared: &'static Shared,
     threads: Vec<ThreadHandle<()>>,
     grace: Duration,
-}
-
-/// How a runtime ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use = "a runtime may leave tasks behind"]
-pub struct Report {
-    /// Tasks that had not ended by the deadline, although they were cancelled and then killed. Their workers are left
-    /// running.
-    pub left: u64,
 }
 
 impl Runtime {
@@ -112,7 +134,8 @@ impl Runtime {
 
     /// The options of a runtime.
     pub fn builder() -> Builder {
-        Builder { workers: None, stack: StackSize::default(), grace: Duration::from_secs(5), clock: None }
+        let grace = Duration::from_secs(5);
+        Builder { workers: None, stack: StackSize::default(), grace, clock: None, pin_workers: None }
     }
 
     /// Runs `body` as a task and waits for it.
@@ -128,9 +151,13 @@ impl Runtime {
         self.spawn(body).join()
     }
 
-    /// The options of a task.
-    pub fn task(&self) -> TaskBuilder {
-        TaskBuilder { shared: self.shared, options: Options::default() }
+    /// Starts a task. On a runtime that is shutting down it starts cancelled.
+    pub fn spawn<F, T>(&self, body: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        spawn_on(self.shared, body)
     }
 
     /// Starts a task that polls `future`.
@@ -141,56 +168,47 @@ impl Runtime {
         spawn_future_on(self.shared, future)
     }
 
-    /// Starts a task. On a runtime that is shutting down it starts cancelled.
-    pub fn spawn<F, T>(&self, body: F) -> JoinHandle<T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        let task = self.shared.take_slot();
-        // SAFETY: a fresh slot, prepared for a body that returns a `T`.
-        let handle = unsafe {
-            task.prepare(body, thunk_table::<F, T>(), self.shared);
-            JoinHandle::new(task, self.shared)
-        };
-        self.shared.admit(task);
-        self.shared.spawned_outside.fetch_add(1, Ordering::AcqRel);
-        self.shared.inject(task);
-        handle
+    /// The options of a task.
+    pub fn task(&self) -> TaskBuilder {
+        TaskBuilder { shared: self.shared, options: Options::default() }
     }
 
     /// Ends the runtime: cancels all tasks, waits for them up to `grace`, kills what is left, waits as long again,
     /// and says what did not end even so.
+    ///
+    /// A task that does this to its own runtime does not wait for itself: it gets a report of what is left, itself
+    /// included, at once, and the workers end after the last task.
     pub fn shutdown(mut self, grace: Duration) -> Report {
         self.end(grace)
     }
 
     fn end(&mut self, grace: Duration) -> Report {
         self.shared.close();
-        let mut left = self.shared.active();
+        if worker::current().is_some_and(|worker| ptr::eq(worker.shared, self.shared)) {
+            self.shared.cancel_all(Level::Cancel);
+            self.shared.stop();
+            return self.shared.report();
+        }
         for level in [Level::Cancel, Level::Kill] {
-            if left > 0 {
-                left = self.shared.drain(level, grace);
+            if self.shared.active() > 0 {
+                self.shared.drain(level, grace);
             }
         }
-        self.shared.stopping.store(true, Ordering::Release);
-        self.shared.wake_all();
-        if left == 0 {
+        let report = self.shared.report();
+        self.shared.stop();
+        if report.left == 0 {
             for thread in self.threads.drain(..) {
                 let _ = thread.join();
             }
             self.shared.give_chunks();
         }
-        if let Clock::Manual(clock) = &self.shared.clock {
-            clock.forgets(self.shared);
-        }
-        Report { left }
+        report
     }
 }
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        if !self.shared.stopping.load(Ordering::Acquire) {
+        if !self.shared.is_stopping() {
             let _ = self.end(self.grace);
         }
     }

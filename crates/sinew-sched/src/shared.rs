@@ -21,30 +21,49 @@
 //! looked; if none is, it wakes one with the first task that it spawns. Whoever is woken so, and finds nothing, lies
 //! down while another is up.
 //!
-//! Model: `shared_push_or_sleep`.
+//! Models: `shared_push_or_sleep`, `shared_inject_or_sleep`, `shared_last_end_is_seen`.
 //!
 //! A runtime's `Shared` is never freed, nor are its slots: a waker may still be about to wake a worker when the
 //! task that it woke has ended, and the runtime with it. That is some hundred bytes per runtime and 64 for each task
 //! that was ever alive at once.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ptr;
+use std::time::Duration;
 
-use crossbeam_deque::{Injector, Steal, Stealer};
 use sinew_core::Instant;
 use sinew_fiber::{Level, StackSize};
-use sinew_sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+use sinew_sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use sinew_sync::statics::OnceLock;
 use sinew_sync::thread::{self, Thread};
 use sinew_sync::{Mutex, park_timeout};
 
 use crate::clock::{Clock, system_now};
-use crate::slots::{self, CHUNK};
-use crate::task::{Task, TaskRef};
+use crate::placement::Watch;
+use crate::queues::{Injector, Steal, Stealer};
+use crate::slots::{self, CHUNK, TaskId};
+use crate::task::{DONE, Task, TaskRef};
 use crate::timers::Timers;
 use crate::worker::Queues;
 
 /// How long an idle worker sleeps while others are busy before it looks whether one of them has a backlog.
-const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_micros(500);
+const LOOK_AGAIN: Duration = Duration::from_micros(500);
+
+/// How a runtime ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[must_use = "a runtime may leave tasks behind"]
+#[non_exhaustive]
+pub struct Report {
+    /// How many tasks had not ended by the deadline, although they were cancelled and then killed. Their workers are
+    /// left running, and their stacks are never reused.
+    pub left: u64,
+    /// Which: their numbers, and the names of those that have one. At most 100.
+    pub tasks: Vec<(TaskId, Option<String>)>,
+}
+
+/// Tasks that a report names.
+const MOST_REPORTED: usize = 100;
 
 pub(crate) struct Shared {
     pub(crate) injector: Injector<&'static Task>,
@@ -53,6 +72,8 @@ pub(crate) struct Shared {
     pub(crate) inboxes: Box<[Inbox]>,
     /// How many workers lie in their beds, or are about to get up.
     sleepers: AtomicUsize,
+    /// How often in a row a worker got up and found nothing to take from another.
+    in_vain: AtomicU32,
     pub(crate) stack: StackSize,
     pub(crate) clock: Clock,
     chunks: Mutex<Vec<&'static [Task]>>,
@@ -60,9 +81,11 @@ pub(crate) struct Shared {
     /// Tasks spawned by threads that are no workers.
     pub(crate) spawned_outside: AtomicU64,
     /// No task is admitted any more.
-    pub(crate) closed: AtomicBool,
+    closed: AtomicBool,
     /// The workers end when no task is left.
-    pub(crate) stopping: AtomicBool,
+    stopping: AtomicBool,
+    /// The names of the tasks that have one and have not ended.
+    pub(crate) names: Mutex<HashMap<TaskId, Cow<'static, str>>>,
     /// Who waits for the last task to end.
     drained: Mutex<Option<Thread>>,
 }
@@ -74,6 +97,7 @@ pub(crate) struct Inbox {
     asleep: AtomicBool,
     thread: OnceLock<Thread>,
     pub(crate) timers: Timers,
+    pub(crate) watch: Watch,
     /// Tasks that the worker has spawned and ended. Only the worker writes them.
     pub(crate) spawned: AtomicU64,
     pub(crate) ended: AtomicU64,
@@ -86,9 +110,15 @@ impl Inbox {
             asleep: AtomicBool::new(false),
             thread: OnceLock::new(),
             timers: Timers::new(),
+            watch: Watch::new(),
             spawned: AtomicU64::new(0),
             ended: AtomicU64::new(0),
         }
+    }
+
+    /// True while the worker lies in its bed.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.asleep.load(Ordering::Relaxed)
     }
 
     /// Puts a task into the queue.
@@ -104,7 +134,8 @@ impl Inbox {
         }
     }
 
-    /// Takes everything that is in the queue, oldest first. False if there was nothing.
+    /// Takes everything that is in the queue, oldest first. False if there was nothing. The worker does this, and others
+    /// if it is stuck.
     pub(crate) fn drain(&self, mut each: impl FnMut(&'static Task)) -> bool {
         if self.head.load(Ordering::Relaxed).is_null() {
             return false;
@@ -135,6 +166,7 @@ impl Shared {
             inboxes: queues.iter().map(|_| Inbox::new()).collect(),
             stealers: queues.iter().map(|queues| (queues.new.stealer(), queues.woken.stealer())).collect(),
             sleepers: AtomicUsize::new(0),
+            in_vain: AtomicU32::new(0),
             stack,
             clock,
             chunks: Mutex::new(Vec::new()),
@@ -142,6 +174,7 @@ impl Shared {
             spawned_outside: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
+            names: Mutex::new(HashMap::new()),
             drained: Mutex::new(None),
         }
     }
@@ -197,6 +230,24 @@ impl Shared {
         woken
     }
 
+    /// A worker that looked everywhere has found nothing.
+    pub(crate) fn found_nothing(&self) {
+        let in_vain = self.in_vain.load(Ordering::Relaxed);
+        self.in_vain.store(in_vain.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// A worker has taken work from another.
+    pub(crate) fn found_something(&self) {
+        if self.in_vain.load(Ordering::Relaxed) != 0 {
+            self.in_vain.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// How often in a row getting up was in vain, at most 10.
+    pub(crate) fn in_vain(&self) -> u32 {
+        self.in_vain.load(Ordering::Relaxed).min(10)
+    }
+
     /// True if all workers but the one that asks are in bed.
     pub(crate) fn all_others_sleep(&self) -> bool {
         self.sleepers.load(Ordering::Relaxed) + 1 == self.inboxes.len()
@@ -204,6 +255,11 @@ impl Shared {
 
     /// Sleeps until there is something for `worker` to do, or until `alarm`, when its next timer is due.
     pub(crate) fn sleep(&self, worker: usize, alarm: Option<Instant>) {
+        self.sleep_for(worker, alarm, None);
+    }
+
+    /// The same, for at most `limit`.
+    pub(crate) fn sleep_for(&self, worker: usize, alarm: Option<Instant>, limit: Option<Duration>) {
         let inbox = &self.inboxes[worker];
         inbox.thread.get_or_init(thread::current);
         inbox.asleep.store(true, Ordering::Relaxed);
@@ -214,12 +270,8 @@ impl Shared {
             || self.stealers.iter().any(|(new, woken)| !new.is_empty() || !woken.is_empty())
             || self.has_ended();
         if !work && !self.clock_jumps(others_busy) {
-            let timeout = self.until(alarm);
-            let timeout = match timeout {
-                Some(timeout) if others_busy => Some(timeout.min(LOOK_AGAIN)),
-                None if others_busy => Some(LOOK_AGAIN),
-                timeout => timeout,
-            };
+            let limits = [self.until(alarm), limit, others_busy.then_some(LOOK_AGAIN)];
+            let timeout = limits.into_iter().flatten().min();
             match timeout {
                 Some(timeout) if timeout.is_zero() => (),
                 Some(timeout) => park_timeout(timeout),
@@ -236,7 +288,7 @@ impl Shared {
 
     /// How long to sleep until `alarm`. On a manual clock, whose time does not pass by itself, whoever moves it wakes
     /// everybody.
-    fn until(&self, alarm: Option<Instant>) -> Option<std::time::Duration> {
+    fn until(&self, alarm: Option<Instant>) -> Option<Duration> {
         let now = self.clock.now();
         match (&self.clock, alarm?) {
             (Clock::Manual(_), alarm) if alarm > now => None,
@@ -343,11 +395,11 @@ impl Shared {
     }
 
     /// Cancels or kills every task, and waits until no task is left, or until `deadline`.
-    pub(crate) fn drain(&self, level: Level, grace: std::time::Duration) -> u64 {
-        const LONGEST: std::time::Duration = std::time::Duration::from_millis(100);
+    pub(crate) fn drain(&self, level: Level, grace: Duration) -> u64 {
+        const LONGEST: Duration = Duration::from_millis(100);
         let deadline = system_now() + grace;
         *self.drained.lock() = Some(thread::current());
-        let mut pause = std::time::Duration::from_millis(1);
+        let mut pause = Duration::from_millis(1);
         loop {
             // Again and again: who spawns pays for no fence, so a new task may have found the runtime open and not
             // been found here.
@@ -361,6 +413,34 @@ impl Shared {
             park_timeout(left.min(pause));
             pause = (2 * pause).min(LONGEST);
         }
+    }
+
+    /// Lets the workers end when no task is left.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.wake_all();
+        if let Clock::Manual(clock) = &self.clock {
+            clock.forgets(self);
+        }
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Which tasks are left.
+    pub(crate) fn report(&self) -> Report {
+        let left = self.active();
+        let mut tasks = Vec::new();
+        if left > 0 {
+            let chunks = self.chunks.lock().clone();
+            let live = chunks.into_iter().flatten().filter(|task| task.state.is_live());
+            let unfinished = live.filter(|task| task.join.load(Ordering::Relaxed) != DONE).map(Task::id);
+            let names = self.names.lock();
+            let named = unfinished.map(|id| (id, names.get(&id).map(|name| name.clone().into_owned())));
+            tasks.extend(named.take(MOST_REPORTED));
+        }
+        Report { left, tasks }
     }
 
     /// True if the workers may end.
@@ -384,7 +464,7 @@ impl Shared {
     /// Gives the slots of a runtime that has ended to others; chunks with a slot that a handle still has stay.
     pub(crate) fn give_chunks(&self) {
         let mut free = self.free.lock();
-        let mut counts = std::collections::HashMap::new();
+        let mut counts = HashMap::new();
         free.iter().for_each(|slot| *counts.entry(slot.id().chunk()).or_insert(0) += 1);
         let whole = |slot: &Task| counts.get(&slot.id().chunk()) == Some(&CHUNK);
         free.retain(|slot| !whole(slot));
@@ -421,6 +501,47 @@ mod tests {
             shared.push_to(0, task);
             assert_eq!(worker.join().unwrap(), 1);
             assert_eq!(shared.sleepers.load(Ordering::Relaxed), 0, "nobody is left in bed");
+        });
+    }
+
+    /// The same for a task that any worker may take.
+    #[test]
+    fn a_worker_never_sleeps_through_a_task_that_is_injected() {
+        model("shared_inject_or_sleep", || {
+            let shared = shared();
+            let task: &'static Task = Box::leak(Box::new(Task::new(0)));
+            let worker = {
+                let shared = shared.clone();
+                thread::spawn(move || {
+                    while shared.injector.steal().success().is_none() {
+                        shared.sleep(0, None);
+                    }
+                })
+            };
+            shared.inject(task);
+            worker.join().unwrap();
+        });
+    }
+
+    /// Two workers end the last two tasks of a runtime that stops, and look whether there are more: one sees that all
+    /// have ended, and tells the other.
+    #[test]
+    fn of_two_workers_that_end_the_last_tasks_one_sees_it() {
+        model("shared_last_end_is_seen", || {
+            let queues = [Queues::new(), Queues::new()];
+            let shared = Arc::new(Shared::new(&queues, StackSize::KiB16, Clock::System));
+            shared.spawned_outside.store(2, Ordering::Relaxed);
+            shared.stopping.store(true, Ordering::Relaxed);
+            let ends = |shared: &Shared, worker: usize| {
+                shared.inboxes[worker].ended.store(1, Ordering::Release);
+                shared.tell_idle()
+            };
+            let other = {
+                let shared = shared.clone();
+                thread::spawn(move || ends(&shared, 1))
+            };
+            let seen = ends(&shared, 0);
+            assert!(other.join().unwrap() || seen);
         });
     }
 

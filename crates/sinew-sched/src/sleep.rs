@@ -22,7 +22,8 @@ use crate::worker;
 /// use std::time::Duration;
 /// use sinew_sched::{Runtime, sleep_async};
 ///
-/// let task = Runtime::new().spawn_future(async {
+/// let runtime = Runtime::new();
+/// let task = runtime.spawn_future(async {
 ///     sleep_async(Duration::from_millis(1)).await;
 ///     42
 /// });

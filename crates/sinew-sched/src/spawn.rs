@@ -3,13 +3,17 @@
 use std::borrow::Cow;
 use std::ptr;
 
-use sinew_core::Signal;
-use sinew_fiber::{Raised, StackSize, Value};
+use sinew_core::{Bindings, Signal};
+use sinew_fiber::raw::{Inherited, inherit_bindings, set_task_bindings, set_task_mask, set_task_name};
+use sinew_fiber::{Fiber, IntoValue, StackSize, Value, propagate};
+use sinew_sync::Arc;
 use sinew_sync::atomic::Ordering;
 
 use crate::core::Core;
+use crate::events::{Events, STOPPING, Supervised};
 use crate::future::future_table;
 use crate::join::JoinHandle;
+use crate::scope::{Children, End};
 use crate::shared::Shared;
 use crate::task::{Kind, Ran, Table, Task, drop_result, no_options};
 use crate::worker;
@@ -22,6 +26,10 @@ pub(crate) struct Options {
     pub(crate) stack: Option<StackSize>,
     /// Never stolen, also before it has started.
     pub(crate) pinned: bool,
+    pub(crate) supervisor: Option<Events>,
+    pub(crate) bindings: Option<Inherited>,
+    /// The scope that waits for it.
+    pub(crate) scope: Option<Arc<Children>>,
 }
 
 /// A body with options.
@@ -51,6 +59,24 @@ where
     };
     worker.shared.admit(task);
     worker.push_new(task);
+    handle
+}
+
+/// Starts a task on the runtime of `shared`, for a thread that may be no worker of it.
+pub(crate) fn spawn_on<F, T>(shared: &'static Shared, body: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let task = shared.take_slot();
+    // SAFETY: a fresh slot, prepared for a body that returns a `T`.
+    let handle = unsafe {
+        task.prepare(body, thunk_table::<F, T>(), shared);
+        JoinHandle::new(task, shared)
+    };
+    shared.admit(task);
+    shared.spawned_outside.fetch_add(1, Ordering::AcqRel);
+    shared.inject(task);
     handle
 }
 
@@ -102,6 +128,21 @@ impl TaskBuilder {
         self
     }
 
+    /// Who is told how the task ends, and may continue it when it stops: see [`Events`]. A task with a supervisor may
+    /// stop on yield, user5, user6 and user7; whatever it raises in the end is the supervisor's, and whoever joins it
+    /// gets the text.
+    pub fn supervisor(mut self, events: &Events) -> TaskBuilder {
+        self.options.supervisor = Some(events.clone());
+        self
+    }
+
+    /// Where the task's dynamic bindings come from: none of them, if not said, those of the fiber that calls this, or a
+    /// layer of its own over those.
+    pub fn bindings(mut self, bindings: Bindings) -> TaskBuilder {
+        self.options.bindings = inherit_bindings(bindings);
+        self
+    }
+
     /// Starts a task.
     pub fn spawn<F, T>(self, body: F) -> JoinHandle<T>
     where
@@ -148,6 +189,20 @@ impl TaskBuilder {
         unsafe { self.start(body, configured_table::<F, T>(Kind::Thunk)) }
     }
 
+    /// Starts a task whose body borrows.
+    ///
+    /// # Safety
+    ///
+    /// The task has ended, and let go of body and result, before anything that they borrow is gone.
+    pub(crate) unsafe fn spawn_borrowing<F, T>(self, body: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        // SAFETY: the body is `Send`, and the table is its own; the rest is the caller's promise.
+        unsafe { self.start(body, configured_table::<F, T>(Kind::Thunk)) }
+    }
+
     /// Starts a task that polls `future`.
     pub fn spawn_future<F>(self, future: F) -> JoinHandle<F::Output>
     where
@@ -162,7 +217,7 @@ impl TaskBuilder {
     /// `table` is for `Configured<F>`, whose result is a `T`; the body may be sent to wherever the options let it go.
     unsafe fn start<F, T>(self, body: F, table: &'static Table) -> JoinHandle<T> {
         let TaskBuilder { shared, options } = self;
-        let pinned = options.pinned;
+        let (pinned, name, scope) = (options.pinned, options.name.clone(), options.scope.clone());
         let worker = worker::current().filter(|worker| ptr::eq(worker.shared, shared));
         let task = worker.map_or_else(|| shared.take_slot(), |worker| worker.take_slot());
         // SAFETY: a fresh slot; the caller's promise.
@@ -170,6 +225,12 @@ impl TaskBuilder {
             task.prepare(Configured { options, body }, table, shared);
             JoinHandle::new(task, shared)
         };
+        if let Some(scope) = scope {
+            scope.admit(task);
+        }
+        if let Some(name) = name {
+            shared.names.lock().insert(task.id(), name);
+        }
         shared.admit(task);
         match worker {
             Some(worker) if pinned => worker.push_new_pinned(task),
@@ -183,7 +244,7 @@ impl TaskBuilder {
     }
 }
 
-pub(crate) fn thunk_table<F, T>() -> &'static Table
+fn thunk_table<F, T>() -> &'static Table
 where
     F: FnOnce() -> T,
 {
@@ -249,16 +310,75 @@ where
     F: FnOnce() -> T,
 {
     // SAFETY: the caller's promise.
-    let Configured { options: _, body } = unsafe { task.take::<Configured<F>>() };
+    let Configured { options, body } = unsafe { task.take::<Configured<F>>() };
+    let Options { name, supervisor, bindings, scope, .. } = options;
     let refused = worker::current().and_then(|worker| worker.refusal.take());
-    let outcome = core.run(task, move || match refused {
-        None => Ok(body()),
-        Some(error) => {
-            drop(body);
-            Err(Raised { signal: Signal::Error, value: Value::new(error), trace: None })
+    let named = name.is_some();
+    let supervised = supervisor.map(|events| Supervised { events, task: task.id(), name: name.clone() });
+    let stops = supervised.is_some();
+    let body = move || {
+        name.into_iter().for_each(set_task_name);
+        bindings.into_iter().for_each(set_task_bindings);
+        if stops {
+            set_task_mask(STOPPING);
         }
-    });
+        match refused {
+            None => body(),
+            Some(error) => {
+                drop(body);
+                sinew_fiber::error(error)
+            }
+        }
+    };
+    let mut outcome = match &supervised {
+        Some(hook) => core.run_hooked(task, hook, body),
+        None => core.run(task, body),
+    };
+    let end = End::of(&outcome);
+    if let Some(supervised) = &supervised {
+        outcome = supervised.ended(outcome);
+    }
+    if named {
+        core.shared.names.lock().remove(&task.id());
+    }
     // SAFETY: the body was taken out, so nothing is there; the task is still ours.
-    unsafe { task.end::<T>(outcome.and_then(|outcome| outcome)) };
-    Ran::Ended
+    unsafe { task.end::<T>(outcome) };
+    match scope {
+        None => Ran::Ended,
+        Some(children) => {
+            children.leaves(task.id(), end);
+            Ran::EndedIn(children)
+        }
+    }
+}
+
+/// Starts a task that runs `fiber`, a new one, from its first resume, with `value`, to its end, on the worker of the
+/// caller. Signals that the fiber's mask catches are the task's: a terminal one ends it, any other stops it for its
+/// supervisor.
+///
+/// ```
+/// use sinew_fiber::{Fiber, Value};
+/// use sinew_sched::{Runtime, spawn_fiber, task};
+///
+/// let answer = Runtime::new().run(|| {
+///     let fiber = Fiber::new(|value: Value| value.downcast::<u32>().unwrap() + 1).unwrap();
+///     spawn_fiber(task().name("fiber"), fiber, 41u32).join().unwrap().downcast::<u32>().unwrap()
+/// });
+/// assert_eq!(answer.unwrap(), 42);
+/// ```
+///
+/// # Panics
+///
+/// If the caller is not a task.
+pub fn spawn_fiber(task: TaskBuilder, fiber: Fiber, value: impl IntoValue) -> JoinHandle<Value> {
+    let value = value.into_value();
+    task.spawn_local(move || {
+        let mut signal = fiber.resume(value).unwrap_or_else(|refused| sinew_fiber::error(refused));
+        let mut value = fiber.take_value();
+        while signal != Signal::Ok {
+            value = propagate(value, &fiber).unwrap_or_else(|refused| sinew_fiber::error(refused));
+            signal = fiber.status().signal().unwrap_or(Signal::Ok);
+        }
+        value
+    })
 }

@@ -21,7 +21,7 @@
 //! the slot on a free list. Slots are never returned to the system, so a stale [`TaskRef`] may look at one at any
 //! time; what it finds has another generation.
 //!
-//! Model: `task_settles_who_frees` (loom).
+//! Models: `task_settles_who_frees`, `task_end_wakes_its_joiner`, `task_end_against_a_joiner_that_gives_up`.
 
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
@@ -29,14 +29,17 @@ use std::ptr;
 
 use sinew_fiber::Raised;
 use sinew_fiber::raw::Word;
+use sinew_sync::Arc;
 use sinew_sync::atomic::{AtomicPtr, Ordering};
 
 use crate::core::Core;
+use crate::events::Told;
+use crate::scope::Children;
 use crate::shared::Shared;
 use crate::slots::TaskId;
 use crate::spawn::Options;
 use crate::state::StateWord;
-use crate::wait::Node;
+use crate::wait::{Node, TOLD, Waiter};
 
 /// Bytes of a body or result that lie in the slot itself.
 const INLINE: usize = 16;
@@ -56,8 +59,20 @@ pub(crate) enum Kind {
 pub(crate) enum Ran {
     /// It has ended: the outcome is in the slot.
     Ended,
+    /// The same, and this scope waits for it.
+    EndedIn(Arc<Children>),
     /// It is a future that has to be woken.
     Pending,
+}
+
+/// Who frees a task that has ended.
+pub(crate) enum Settled {
+    /// Its handle.
+    Kept,
+    /// Its handle, which waits.
+    Waits(Waiter),
+    /// Whoever ran it: its handle is gone.
+    Detached,
 }
 
 /// What runs, and how its result is taken; one table per type of body.
@@ -203,12 +218,32 @@ impl Task {
     #[inline]
     pub(crate) unsafe fn take_outcome<T>(&self) -> Result<T, Raised> {
         // SAFETY: the caller's promise; `end` has put one or the other there, and the table says which.
-        unsafe {
-            if ptr::eq(self.table(), &RAISED) {
-                Err(*self.take::<Box<Raised>>())
-            } else {
-                Ok(self.take::<T>())
-            }
+        unsafe { if self.has_raised() { Err(self.take_raised()) } else { Ok(self.take::<T>()) } }
+    }
+
+    /// True if the task, which has ended, ended with a signal.
+    pub(crate) fn has_raised(&self) -> bool {
+        ptr::eq(self.table(), &RAISED)
+    }
+
+    /// Takes what the task ended with out of its slot.
+    ///
+    /// # Safety
+    ///
+    /// The task [has raised](Task::has_raised) it, and the caller frees the task.
+    pub(crate) unsafe fn take_raised(&self) -> Raised {
+        // SAFETY: the caller's promise.
+        *unsafe { self.take::<Box<Raised>>() }
+    }
+
+    /// The last step of a task whose outcome is in its slot: settles with its handle who frees the slot.
+    #[inline]
+    pub(crate) fn settle(&self) -> Settled {
+        match self.join.swap(DONE, Ordering::AcqRel) {
+            node if node.is_null() => Settled::Kept,
+            DETACHED => Settled::Detached,
+            // SAFETY: whoever waits keeps the node until it is told, and it was in the word once.
+            node => Settled::Waits(unsafe { Node::tell(node, TOLD) }),
         }
     }
 
@@ -323,12 +358,17 @@ unsafe fn never_again(_: &'static Task, _: &Core) -> Ran {
     unreachable!("a task that has ended does not run");
 }
 
+/// Drops what a task ended with, which nobody has asked for. A failure is told, unless a supervisor was.
+///
 /// # Safety
 ///
 /// The caller frees the task, and what it was raised with was not taken.
 unsafe fn drop_raised(task: &'static Task) {
     // SAFETY: the caller's promise.
-    drop(unsafe { task.take::<Box<Raised>>() });
+    let raised = unsafe { task.take_raised() };
+    if !raised.is_cancelled() && !raised.value.is::<Told>() {
+        eprintln!("task {} failed, and nobody joins it: {raised:#}", task.id());
+    }
 }
 
 /// # Safety
@@ -350,24 +390,68 @@ pub(crate) unsafe fn no_options(_: &Task) -> *const Options {
 
 #[cfg(test)]
 mod tests {
+    use sinew_sync::atomic::AtomicUsize;
     use sinew_sync::{Arc, model, thread};
 
     use super::*;
+    use crate::join::{detach, enter, take_back};
 
-    /// The end of a task against the drop of its handle, with the very exchanges that both make: exactly one of the
-    /// two frees the slot.
+    fn task() -> &'static Task {
+        Box::leak(Box::new(Task::new(0)))
+    }
+
+    /// The end of a task against the drop of its handle: exactly one of the two frees the slot.
     #[test]
     fn exactly_one_of_task_and_handle_frees_the_slot() {
         model("task_settles_who_frees", || {
-            let join = Arc::new(AtomicPtr::<Node>::new(ptr::null_mut()));
-            let task = {
-                let join = join.clone();
-                thread::spawn(move || join.swap(DONE, Ordering::AcqRel) == DETACHED)
-            };
-            let detached =
-                join.compare_exchange(ptr::null_mut(), DETACHED, Ordering::AcqRel, Ordering::Acquire);
-            let task_frees = task.join().unwrap();
-            assert_eq!(task_frees, detached.is_ok());
+            let task = task();
+            let ending = thread::spawn(move || matches!(task.settle(), Settled::Detached));
+            let handle_frees = !detach(task, ptr::null_mut());
+            assert_ne!(ending.join().unwrap(), handle_frees);
         });
+    }
+
+    /// The end of a task against a thread that waits for it: it is woken, and sees what the task left.
+    #[test]
+    fn whoever_waits_for_the_end_of_a_task_is_woken() {
+        model("task_end_wakes_its_joiner", || {
+            let (task, result) = (task(), Arc::new(AtomicUsize::new(0)));
+            let joiner = {
+                let result = result.clone();
+                thread::spawn(move || {
+                    let node = Node::new(0);
+                    if enter(task, &node) {
+                        assert!(node.wait(None).unwrap());
+                    }
+                    result.load(Ordering::Relaxed)
+                })
+            };
+            result.store(7, Ordering::Relaxed);
+            if let Settled::Waits(waiter) = task.settle() {
+                waiter.wake();
+            }
+            assert_eq!(joiner.join().unwrap(), 7);
+        });
+    }
+
+    /// A waiter that gives up, because of its deadline or because it is cancelled, against the end of the task: it has
+    /// taken its node back, or it is told; and the task knows which.
+    #[test]
+    fn a_node_is_taken_back_or_told() {
+        for detaches in [false, true] {
+            model("task_end_against_a_joiner_that_gives_up", move || {
+                let task = task();
+                let ending = thread::spawn(move || task.settle());
+                let node = Node::new(0);
+                let word = if detaches { DETACHED } else { ptr::null_mut() };
+                let entered = enter(task, &node);
+                let taken_back = entered && take_back(task, &node, word);
+                match ending.join().unwrap() {
+                    Settled::Waits(_) => assert!(entered && !taken_back && node.is_told()),
+                    Settled::Detached => assert!(taken_back && detaches && !node.is_told()),
+                    Settled::Kept => assert!(!node.is_told() && (!entered || taken_back && !detaches)),
+                }
+            });
+        }
     }
 }

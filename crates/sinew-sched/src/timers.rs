@@ -8,6 +8,8 @@
 //!
 //! `next` is the earliest time at which there may be something to do. It is written under the lock and read without:
 //! the worker itself, which alone inserts, always sees what it wrote; any other only guesses by it.
+//!
+//! Model: `timers_ring_or_cancel`.
 
 use std::cell::Cell;
 use std::task::Waker;
@@ -17,6 +19,7 @@ use sinew_sync::Mutex;
 use sinew_sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock::Clock;
+use crate::reach::Frame;
 use crate::task::TaskRef;
 use crate::wheel::{Entry, Wheel};
 use crate::worker;
@@ -27,6 +30,8 @@ pub(crate) enum Ring {
     Unpark(TaskRef),
     /// This future is polled.
     Wake(Cell<Option<Waker>>),
+    /// What is inside this frame unwinds.
+    Trip(Frame),
 }
 
 /// A deadline that somebody has set.
@@ -106,6 +111,7 @@ impl Timers {
         wheel.advance(now.as_nanos(), |ring| match ring {
             Ring::Unpark(task) => worker::unpark(*task),
             Ring::Wake(waker) => wakers.extend(waker.take()),
+            Ring::Trip(frame) => frame.trip(),
         });
         self.publish(&wheel);
         drop(wheel);
@@ -122,5 +128,55 @@ impl Timers {
 
     fn publish(&self, wheel: &Wheel<Ring>) {
         self.next.store(wheel.next_deadline().unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Pending;
+
+    use sinew_fiber::{Level, StackSize};
+    use sinew_sync::{model, thread};
+
+    use super::*;
+    use crate::future::{Plain, future_table};
+    use crate::shared::Shared;
+    use crate::task::Task;
+    use crate::worker::Queues;
+
+    /// A task that is parked on a runtime without workers.
+    fn parked() -> (&'static Shared, &'static Task) {
+        let shared: &Shared =
+            Box::leak(Box::new(Shared::new(&[Queues::new()], StackSize::KiB16, Clock::System)));
+        let task: &Task = Box::leak(Box::new(Task::new(0)));
+        // SAFETY: a fresh slot, and the table of what is put there.
+        unsafe {
+            task.prepare(Plain(std::future::pending::<()>()), future_table::<Plain<Pending<()>>>(), shared)
+        };
+        task.state.claim();
+        assert!(task.state.commit_park());
+        (shared, task)
+    }
+
+    /// An alarm that rings against a cancel of the same task, which then takes the alarm back: the task is queued once,
+    /// and nobody touches the alarm after that.
+    #[test]
+    fn an_alarm_and_a_cancel_queue_a_task_once() {
+        model("timers_ring_or_cancel", || {
+            let (shared, task) = parked();
+            let timers = &shared.inboxes[0].timers;
+            let alarm = Box::new(Alarm::new(Ring::Unpark(task.reference())));
+            // SAFETY: it is cleared before it goes.
+            unsafe { timers.set(&raw const *alarm, Instant::from_nanos(1)) };
+            let worker = thread::spawn(move || timers.ring(Instant::from_nanos(1 << 40)));
+            task.word.cancel(Level::Cancel);
+            worker::unpark(task.reference());
+            // SAFETY: it was set above.
+            unsafe { timers.clear(&raw const *alarm) };
+            drop(alarm);
+            worker.join().unwrap();
+            assert!(shared.injector.steal().success().is_some());
+            assert!(shared.injector.steal().success().is_none(), "queued twice");
+        });
     }
 }

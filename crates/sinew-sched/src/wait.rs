@@ -107,7 +107,10 @@ impl Node {
                 while !self.is_told() {
                     match worker::current_task() {
                         Some(_) => drop(await_(())?),
-                        None => thread::park(),
+                        None => {
+                            may_block()?;
+                            thread::park();
+                        }
                     }
                 }
                 Ok(true)
@@ -124,6 +127,7 @@ impl Node {
                 if left.is_zero() {
                     return Ok(false);
                 }
+                may_block()?;
                 sinew_sync::park_timeout(left);
             }
             return Ok(true);
@@ -160,6 +164,11 @@ impl Node {
             waiter
         }
     }
+}
+
+/// Whether a thread that is no worker may block here: not inside the poll of a future. A model has no fibers to ask.
+fn may_block() -> Result<(), Refused> {
+    if sinew_sync::MODEL { Ok(()) } else { sinew_fiber::raw::may_await() }
 }
 
 /// Nodes that wait for the same thing, first come first told. Its owner keeps it under a lock.

@@ -17,16 +17,18 @@ use std::cell::{Cell, UnsafeCell};
 use std::collections::VecDeque;
 use std::ptr;
 
-use crossbeam_deque::{Steal, Worker as Deque};
 use sinew_fiber::StackError;
 use sinew_fiber::raw::{Running, StackPointer, switch};
 use sinew_sync::atomic::Ordering;
 
 use crate::core::Core;
+use crate::placement::{self, Stopwatch};
+use crate::queues::{Deque, Steal};
+use crate::reach;
+use crate::scope::Children;
 use crate::shared::{Inbox, Shared};
-use crate::task::{DETACHED, DONE, Home, Kind, Ran, Task, TaskRef};
+use crate::task::{Home, Kind, Ran, Settled, Task, TaskRef};
 use crate::timers::Timers;
-use crate::wait::{Node, TOLD};
 
 /// Every how many turns the global queue, the inbox and the timers are looked at although there is local work.
 const FAIR: u32 = 61;
@@ -80,6 +82,11 @@ pub(crate) struct Worker {
     /// All other workers were in bed when this one got up, and it has not woken one: nobody looks whether it has a
     /// backlog.
     unwatched: Cell<bool>,
+    /// How many lone tasks to let pass before another worker is woken for one.
+    lone: Cell<u32>,
+    /// The worker that was last handed a task of a kind that is spread.
+    next_in_turn: Cell<usize>,
+    stopwatch: Stopwatch,
     turns: Cell<u32>,
     /// How many more turns the worker may take before it returns to its thread's own stack; none: as many as it likes.
     steps: Cell<Option<u64>>,
@@ -106,6 +113,13 @@ pub(crate) fn current<'a>() -> Option<&'a Worker> {
 
 pub(crate) fn current_task() -> Option<&'static Task> {
     current()?.current.get()
+}
+
+/// The running task can be reached, until it ends.
+pub(crate) fn mark_reached() {
+    let worker = current().expect("only tasks are reached");
+    // SAFETY: the active core is the one that the running task is on, and outlives it.
+    unsafe { (*worker.active.get()).reached.set(true) };
 }
 
 /// Suspends the running task until somebody unparks it. May return early.
@@ -220,6 +234,9 @@ impl Worker {
             active: Cell::new(ptr::null()),
             left: Cell::new(Left::Nothing),
             unwatched: Cell::new(true),
+            lone: Cell::new(0),
+            next_in_turn: Cell::new(index),
+            stopwatch: Stopwatch::new(),
             turns: Cell::new(0),
             steps: Cell::new(None),
             thread: Cell::new(ptr::null_mut()),
@@ -273,8 +290,23 @@ impl Worker {
     #[inline]
     pub(crate) fn push_new(&self, task: &'static Task) {
         count(&self.inbox().spawned);
+        if placement::spreads(task.table()) {
+            return self.hand_out(task);
+        }
         self.queues.new.push(task);
         self.wake_for(self.queues.new.len());
+    }
+
+    /// Queues a task that was just made on the next worker in turn.
+    #[cold]
+    fn hand_out(&self, task: &'static Task) {
+        let next = (self.next_in_turn.get() + 1) % self.shared.inboxes.len();
+        self.next_in_turn.set(next);
+        if next == self.index {
+            self.push_ready(task);
+        } else {
+            self.shared.push_to(next, task);
+        }
     }
 
     /// Queues a task that was just made and must run here.
@@ -283,13 +315,20 @@ impl Worker {
         self.push_ready(task);
     }
 
-    /// Wakes another worker if there is a backlog for it, or if nobody looks whether there is.
+    /// Wakes another worker if there is a backlog for it, or if nobody looks whether there is. A lone task is worth it
+    /// too, if its spawner goes on computing; mostly it does not. So that is tried, and the more often it was in vain the
+    /// more rarely.
     #[inline]
     fn wake_for(&self, backlog: usize) {
-        if backlog >= 2 || self.unwatched.get() {
-            self.unwatched.set(false);
-            self.shared.wake_one();
+        if backlog < 2 && !self.unwatched.get() {
+            let lone = self.lone.get();
+            if lone > 0 {
+                return self.lone.set(lone - 1);
+            }
+            self.lone.set((1 << self.shared.in_vain()) - 1);
         }
+        self.unwatched.set(false);
+        self.shared.wake_one();
     }
 
     /// A free slot.
@@ -338,8 +377,16 @@ impl Worker {
         task.state.claim();
         self.current.set(Some(task));
         // SAFETY: claimed just now, and it is not on another core.
-        match unsafe { (table.run)(task, core) } {
+        let ran = unsafe { (table.run)(task, core) };
+        if core.reached.get() {
+            core.reached.set(false);
+            if !matches!(ran, Ran::Pending) {
+                reach::forget(task.id());
+            }
+        }
+        match ran {
             Ran::Ended => here().finish(task, core),
+            Ran::EndedIn(children) => here().finish_in(task, core, &children),
             Ran::Pending => {
                 self.current.set(None);
                 if !task.state.commit_park() {
@@ -496,9 +543,10 @@ impl Worker {
     /// part of the task: its destructor may block, and raise.
     #[inline]
     fn finish(&self, task: &'static Task, core: &Core) {
-        match task.join.swap(DONE, Ordering::AcqRel) {
-            node if node.is_null() => (),
-            DETACHED => {
+        match task.settle() {
+            Settled::Kept => (),
+            Settled::Waits(waiter) => waiter.wake(),
+            Settled::Detached => {
                 // SAFETY: the body has ended, and its handle is gone.
                 let outcome = core.run(task, || unsafe { (task.table().drop_result)(task) });
                 if let Err(raised) = outcome {
@@ -507,10 +555,33 @@ impl Worker {
                 }
                 free(task, self.shared);
             }
-            // SAFETY: whoever waits keeps the node until it is told, and it was in the word once.
-            node => unsafe { Node::tell(node, TOLD) }.wake(),
         }
         // The destructor may have blocked, and a task that migrates may have gone on elsewhere.
+        let worker = here();
+        worker.current.set(None);
+        count(&worker.inbox().ended);
+    }
+
+    /// The last step of a child of a scope.
+    #[cold]
+    fn finish_in(&self, task: &'static Task, core: &Core, children: &Children) {
+        let mut error = None;
+        match task.settle() {
+            Settled::Kept => (),
+            Settled::Waits(waiter) => waiter.wake(),
+            Settled::Detached => {
+                if task.has_raised() {
+                    // SAFETY: the body has ended, and its handle is gone.
+                    error = Some(unsafe { task.take_raised() });
+                } else {
+                    // SAFETY: as above.
+                    let outcome = core.run(task, || unsafe { (task.table().drop_result)(task) });
+                    error = outcome.err();
+                }
+                free(task, self.shared);
+            }
+        }
+        children.ended(error);
         let worker = here();
         worker.current.set(None);
         count(&worker.inbox().ended);
@@ -519,11 +590,22 @@ impl Worker {
     /// The next task that is here, if there is one.
     #[inline]
     fn find(&self) -> Option<&'static Task> {
+        if self.steps.get().is_some() {
+            return self.find_stepping();
+        }
+        let found = self.find_any();
+        let watch = &self.inbox().watch;
+        if watch.is_on() {
+            // SAFETY: within one statement (module prose).
+            self.stopwatch.turn(watch, found, unsafe { !(*self.ready.get()).is_empty() });
+        }
+        found
+    }
+
+    #[inline]
+    fn find_any(&self) -> Option<&'static Task> {
         let turn = self.turns.get().wrapping_add(1);
         self.turns.set(turn);
-        if self.steps.get().is_some() && !self.may_step() {
-            return None;
-        }
         if turn.is_multiple_of(FAIR)
             && let Some(task) = self.find_fairly()
         {
@@ -542,6 +624,17 @@ impl Worker {
         self.pop_ready().or_else(|| self.queues.woken.pop()).or_else(|| self.queues.new.pop())
     }
 
+    /// The next task, wherever it is, if there are turns left; it takes one of them.
+    #[cold]
+    fn find_stepping(&self) -> Option<&'static Task> {
+        let left = self.steps.get().filter(|left| *left > 0)?;
+        self.receive();
+        self.timers().expire(&self.shared.clock);
+        let task = self.find_any().or_else(|| self.shared.steal(self.index, &self.queues))?;
+        self.steps.set(Some(left - 1));
+        Some(task)
+    }
+
     /// Looks at the inbox and the timers, and takes the oldest of the outsiders' tasks, or of our own, which the
     /// newest would else keep waiting.
     #[cold]
@@ -555,14 +648,6 @@ impl Worker {
         }
     }
 
-    /// Takes one of the turns that are left.
-    #[cold]
-    fn may_step(&self) -> bool {
-        let left = self.steps.get().unwrap_or(0);
-        self.steps.set(Some(left.saturating_sub(1)));
-        left > 0
-    }
-
     #[inline]
     fn pop_ready(&self) -> Option<&'static Task> {
         // SAFETY: within one statement (module prose).
@@ -570,30 +655,27 @@ impl Worker {
     }
 
     fn receive(&self) -> bool {
-        self.inbox().drain(|task| match task.home() {
-            Home::None if !task.options().is_some_and(|options| options.pinned) => self.queues.new.push(task),
-            _ => self.push_ready(task),
-        })
+        self.inbox().drain(|task| self.push_ready(task))
     }
 
     /// Looks everywhere, and sleeps until there is something. None when the runtime stops and no task is left, or, for
     /// a worker that runs for some turns only, when there is nothing to do.
     #[cold]
     fn search(&self) -> Option<&'static Task> {
+        if self.steps.get().is_some() {
+            return None;
+        }
         let mut slept = false;
         loop {
             for _ in 0..SEARCHES {
                 self.receive();
                 self.timers().expire(&self.shared.clock);
-                let found = self.find().or_else(|| self.shared.steal(self.index, &self.queues));
+                let found = self.find().or_else(|| self.steal());
                 if let Some(task) = found {
                     if slept {
                         self.hand_over_the_watch();
                     }
                     return Some(task);
-                }
-                if self.steps.get().is_some() {
-                    return None;
                 }
                 sinew_sync::hint::spin_loop();
             }
@@ -601,9 +683,43 @@ impl Worker {
                 self.shared.wake_all();
                 return None;
             }
+            if self.look_after_others() {
+                continue;
+            }
+            self.shared.found_nothing();
             self.shared.sleep(self.index, self.timers().next());
             slept = true;
         }
+    }
+
+    fn steal(&self) -> Option<&'static Task> {
+        let stolen = self.shared.steal(self.index, &self.queues);
+        if stolen.is_some() {
+            self.shared.found_something();
+        }
+        stolen
+    }
+
+    /// Looks whether others have too much to do. For one that has not changed tasks since the last look it does what does
+    /// not need that worker: rings its timers, and takes what may run anywhere from its inbox. True if that gave this
+    /// worker something to do.
+    fn look_after_others(&self) -> bool {
+        let others = self.shared.inboxes.iter().enumerate().filter(|(index, _)| *index != self.index);
+        for (index, inbox) in others.filter(|(_, inbox)| !inbox.is_asleep()) {
+            if inbox.watch.look() {
+                inbox.timers.expire(&self.shared.clock);
+                self.rescue(index, inbox);
+            }
+        }
+        !self.queues.new.is_empty() || !self.queues.woken.is_empty()
+    }
+
+    /// Takes the tasks that have not started and may run anywhere from the inbox of a worker that is stuck.
+    fn rescue(&self, index: usize, inbox: &Inbox) {
+        inbox.drain(|task| match task.home() {
+            Home::None if !task.options().is_some_and(|options| options.pinned) => self.queues.new.push(task),
+            _ => self.shared.push_to(index, task),
+        });
     }
 
     /// Sees to it that somebody looks for backlogs while this worker, which was in bed, works.

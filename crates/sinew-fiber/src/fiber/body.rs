@@ -18,9 +18,10 @@ use std::ptr;
 use sinew_core::{Bindings, Signal};
 
 use super::Fiber;
+use crate::bindings;
 use crate::builder::Builder;
 use crate::memory::{Stack, StackError};
-use crate::record::{Home, Record};
+use crate::record::{Home, Record, below};
 use crate::switch::{self, Entry};
 use crate::thread;
 use crate::unwind::classify;
@@ -64,9 +65,8 @@ impl Fiber {
         F: FnOnce(Value) -> R,
         R: IntoValue,
     {
-        let top = stack.top().as_ptr();
-        let record = top.wrapping_sub(size_of::<Record>().next_multiple_of(64)).cast::<Record>();
-        let place = body_place::<F>(record);
+        let record = Record::place_in(&stack);
+        let place = below::<F>(record.cast());
         // SAFETY: the addresses lie in the stack, which is ours, in its order from the top (module prose);
         // each is aligned for what is written there, the record because a stack's top is page aligned, the
         // body and the first frame because their addresses were rounded down.
@@ -87,17 +87,10 @@ impl Fiber {
         }
         let fiber = Fiber { record, _thread: PhantomData };
         if options.bindings != Bindings::None {
-            crate::bindings::inherit(fiber.record(), options.bindings);
+            bindings::give(fiber.record(), bindings::inherit_bindings(options.bindings));
         }
         fiber
     }
-}
-
-/// Where the body of a fiber lies until it runs.
-#[inline]
-fn body_place<F>(record: *mut Record) -> *mut F {
-    let align = align_of::<F>();
-    record.cast::<u8>().wrapping_sub(size_of::<F>()).map_addr(|address| address & !(align - 1)).cast()
 }
 
 /// # Safety
@@ -122,7 +115,7 @@ where
     let record = unsafe { &*record.cast::<Record>() };
     record.body.set(None);
     // SAFETY: the body is where `place` put it, and nobody reads it again: `body` was reset just now.
-    let body = unsafe { body_place::<F>(ptr::from_ref(record).cast_mut()).read() };
+    let body = unsafe { below::<F>(ptr::from_ref(record).cast_mut().cast()).read() };
     let argument = record.value.take().expect("a fiber is started with a value");
     let outcome = catch_unwind(AssertUnwindSafe(|| body(argument).into_value()));
     let (signal, value) = match outcome {

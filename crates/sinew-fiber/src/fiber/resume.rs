@@ -7,13 +7,13 @@ use sinew_core::{Signal, Status};
 
 use super::{Fiber, MAX_DEPTH};
 use crate::error::{Operation, Reason, Refused};
-use crate::raise;
 use crate::record::{Delivery, Record, Scope};
 use crate::switch;
 use crate::thread::{self, Slot};
 use crate::trace::Trace;
 use crate::unwind::{self, Raised};
 use crate::value::{IntoValue, Value};
+use crate::wait::take_interrupts;
 
 impl Fiber {
     /// Starts or continues the fiber, and says with which signal it stopped. The value is the argument of
@@ -62,7 +62,7 @@ impl Fiber {
             && record.child.get().is_null()
             && me.depth.get() < MAX_DEPTH
             && !std::thread::panicking()
-            && (ptr::eq(record.root.get(), me.root.get()) || record.bind(me))
+            && (record.task.get() == me.task.get() || record.bind(me))
     }
 
     /// Continues the fiber with an error: the innermost of the fibers that are stopped here raises `value` at
@@ -80,7 +80,7 @@ impl Fiber {
     pub fn cancel(&self, value: impl IntoValue) -> Result<Signal, Refused> {
         let value = value.into_value();
         let me = thread::slot().get();
-        raise::take_interrupts(me);
+        take_interrupts(me);
         self.admit(me, Operation::Cancel)?;
         let record = self.record();
         if record.leaf().is_shielded_within(record) {
@@ -130,7 +130,7 @@ impl Fiber {
     /// refuses what has to be refused, makes the chain run below `me`. Returns its leaf, with `value` in it.
     #[cold]
     fn prepare(&self, me: &Record, operation: Operation, value: Value) -> Result<&Record, Refused> {
-        raise::take_interrupts(me);
+        take_interrupts(me);
         self.prepare_now(me, operation, value)
     }
 
@@ -152,7 +152,7 @@ impl Fiber {
     pub(super) fn adopt_chain(&self, me: &Record) {
         let record = self.record();
         record.bind(me);
-        let place = || (record.depth.get(), record.inherited.get());
+        let place = || (record.depth.get(), record.inherited.get(), record.word.get());
         let before = place();
         let own = record.own.get();
         record.leaf().own_status.set(Status::Alive);
@@ -186,10 +186,10 @@ impl Fiber {
         Ok(())
     }
 
-    /// True if the fiber was first resumed under another root than that of `me`.
+    /// True if the fiber was first resumed by another task than that of `me`.
     pub(crate) fn belongs_elsewhere(&self, me: &Record) -> bool {
-        let root = self.record().root.get();
-        !root.is_null() && !ptr::eq(root, me.root.get())
+        let theirs = self.record().belongs_to.get();
+        theirs != 0 && theirs != me.belongs_to.get()
     }
 
     #[cold]
@@ -248,17 +248,26 @@ impl Fiber {
 }
 
 impl Record {
+    /// Notes whether `self` runs in the task that it belongs to, now that it runs below `above`.
+    #[inline]
+    fn enter_task_of(&self, above: &Record) {
+        let own = self.belongs_to.get();
+        self.task.set(if above.task.get() == own { own } else { self.id.get() });
+        self.word.set(above.word.get());
+    }
+
     /// Makes `self`, which was never resumed, a fiber of the task of `me` for good. False if it is one of some
     /// task already.
     #[inline]
     fn bind(&self, me: &Record) -> bool {
-        if !self.root.get().is_null() {
+        if self.belongs_to.get() != 0 {
             return false;
         }
         // SAFETY: the root of the running fiber is valid.
         unsafe { (*me.root.get()).add_ref() };
         self.root.set(me.root.get());
-        self.word.set(me.word.get());
+        self.belongs_to.set(me.belongs_to.get());
+        self.enter_task_of(me);
         true
     }
 
@@ -280,6 +289,7 @@ impl Record {
     #[inline]
     pub(crate) fn hang_below(&self, above: &Record) {
         self.depth.set(above.depth.get().saturating_add(1));
+        self.enter_task_of(above);
         let mut inherited = above.scope();
         if self.own.get().any(Scope::ENDING) {
             inherited = inherited.without(Scope::SHIELD); // of whoever drops it: that keeps itself only

@@ -73,7 +73,7 @@ fn wait(depth: usize, name: &'static str, order: Order) {
         order.borrow_mut().push(name);
         assert_eq!(await_(5u32).unwrap().downcast::<u32>().unwrap(), 5);
         assert_eq!(current(), me);
-        assert_eq!(root().name(), Some(name));
+        assert_eq!(root().name().as_deref(), Some(name));
         return;
     }
     let fiber = Fiber::builder().mask(Mask::NONE).build(move |_| wait(depth - 1, name, order)).unwrap();

@@ -311,7 +311,7 @@ fn raised(raised: sinew_fiber::Raised) -> Raised {
 }
 
 fn name(fiber: &FiberRef) -> Name {
-    parse_name(fiber.name().expect("all have names"))
+    parse_name(&fiber.name().expect("all have names"))
 }
 
 fn parse_name(name: &str) -> Name {

@@ -279,9 +279,9 @@ impl Machine<'_> {
         &mut self.fibers[self.running]
     }
 
-    /// The root that the running fiber belongs to.
+    /// The root that runs: that of the running fiber, or of whoever ends it.
     pub(crate) fn task(&mut self) -> &mut Fiber {
-        let root = self.me().root.expect("what runs has a root");
+        let root = *self.chain_above(self.running).last().expect("the running one is above itself");
         &mut self.fibers[root]
     }
 

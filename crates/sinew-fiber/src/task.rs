@@ -1,0 +1,166 @@
+//! Tasks: roots that a scheduler runs on stacks of its own, one task after the other.
+//!
+//! ```text
+//! top      record of the root
+//!          place for what the scheduler keeps with the stack
+//!          first frame, then the frames of the loop and of the task that it runs, downwards
+//! limit    ...
+//!          guard
+//! ```
+//!
+//! The record owns the stack, as that of a fiber does: it goes back to the pool with the last reference to the record.
+//! The scheduler has one, as a [`Root`]; each fiber that was first resumed under the root has one, and may outlive its
+//! task (in a thread-local, say) and the scheduler's use of the stack. There is nothing on the heap.
+//!
+//! Tasks of one root have nothing in common but the record. Each run has a number of its own (`belongs_to`), and a fiber
+//! belongs to the one that resumed it first: to the next it is a fiber of another task, which may be ended and nothing
+//! else. Whoever ends it lends it its control word and its hook (see [`crate::record`] on `word`, and
+//! [`Record::running_root`]); those of the task that it belonged to are not looked at again.
+
+use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+
+use sinew_core::{Mask, Status};
+
+use crate::bindings::{self, Inherited};
+use crate::control::Word;
+use crate::memory::Stack;
+use crate::record::{Home, Record, below};
+use crate::root::{Hook, Root};
+use crate::thread;
+use crate::unwind::{Raised, classify};
+
+/// What a task is called that nobody gave a name.
+const NAME: Cow<'static, str> = Cow::Borrowed("task");
+
+/// Makes the root of the tasks that will run on `stack`, at its top. Returns it with a place for a `C`, which is not
+/// initialised, and with where the frames may start: 16-byte aligned, as [`prepare`](crate::raw::prepare) wants it.
+///
+/// # Safety
+///
+/// The root is run by [`run_task`] only. The place is used for as long as the root is there and no longer, and nothing
+/// runs on the stack when the root is dropped. A `C` is small enough to leave room for frames.
+pub unsafe fn place_task_root<C>(stack: Stack) -> (Root, *mut C, *mut u8) {
+    thread::prepare();
+    let record = Record::place_in(&stack);
+    let place = below::<C>(record.cast());
+    let top = place.cast::<u8>().map_addr(|address| address & !15);
+    let fresh =
+        Record::new(thread::next_id(), Some(NAME), Mask::NONE, Location::caller(), Home::Stack(stack));
+    // SAFETY: the top of the stack, which is ours, is page aligned, so the place is aligned for a record.
+    unsafe {
+        record.write(fresh);
+        (*record).root.set(record);
+    }
+    (Root { record }, place, top)
+}
+
+/// What a task is run with.
+#[derive(Clone, Copy)]
+pub struct TaskSetup {
+    /// Through which it is cancelled and interrupted.
+    pub word: *const Word,
+    /// What the signals that reach its root are handed to.
+    pub hook: *const dyn Hook,
+    /// Its number, for traces and messages.
+    pub id: u64,
+}
+
+/// Runs `body` like [`run_as_root`](crate::run_as_root), as a task. Bindings, name and mask end with it. Leaves the
+/// root as the running fiber: the caller is a loop that runs nothing but tasks.
+///
+/// # Safety
+///
+/// `root` came from [`place_task_root`] and is used by nobody else. It and what `setup` points to stay valid and in place
+/// until this returns. From then on, the thread runs no other code that uses fibers before the next task or
+/// [`leave_tasks`].
+#[inline]
+pub unsafe fn run_task<T>(root: &Root, setup: &TaskSetup, body: impl FnOnce() -> T) -> Result<T, Raised> {
+    let record = root.record();
+    record.own_status.set(Status::Alive);
+    record.unwinding.set(false);
+    record.id.set(setup.id);
+    record.hook.set(Some(setup.hook));
+    record.word.set(setup.word);
+    let number = thread::start_task(record);
+    record.task.set(number);
+    record.belongs_to.set(number);
+    let outcome = catch_unwind(AssertUnwindSafe(body)).map_err(|payload| classify(record, payload));
+    if record.bindings.borrow().is_some() {
+        drop_bindings(record);
+    }
+    if record.adorned.get() {
+        strip(record);
+    }
+    outcome
+}
+
+/// Drops the bindings of a task that has ended, as part of it: the destructor of a value may block. What it raises has
+/// nobody to go to.
+#[cold]
+fn drop_bindings(record: &Record) {
+    let bindings = record.bindings.take();
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(bindings))) {
+        std::mem::forget(classify(record, payload));
+    }
+}
+
+/// Takes back what [`set_task_name`] and [`set_task_mask`] gave.
+#[cold]
+fn strip(record: &Record) {
+    record.adorned.set(false);
+    record.name.set(Some(NAME));
+    record.hook_mask.set(Mask::NONE);
+}
+
+/// The root of the running task, which has not started a fiber yet.
+fn of_running_task() -> &'static Record {
+    let record = thread::slot().get();
+    debug_assert!(record.is_root() && record.control.is_none(), "called first of all in a task");
+    record
+}
+
+/// Which resumable signals reach the hook of the running task, besides await, interrupt and debug.
+pub fn set_task_mask(mask: Mask) {
+    let record = of_running_task();
+    record.adorned.set(true);
+    record.hook_mask.set(mask);
+}
+
+/// Names the running task.
+pub fn set_task_name(name: Cow<'static, str>) {
+    let record = of_running_task();
+    record.adorned.set(true);
+    record.name.set(Some(name));
+}
+
+/// Gives the running task bindings from whoever spawned it.
+pub fn set_task_bindings(inherited: Inherited) {
+    bindings::give(of_running_task(), Some(inherited));
+}
+
+/// The running fiber, for a scheduler that is about to leave its stack.
+#[derive(Clone, Copy)]
+pub struct Running(*const Record);
+
+impl Running {
+    /// What runs now.
+    #[inline]
+    pub fn now() -> Running {
+        Running(thread::slot().get())
+    }
+
+    /// Makes it the running fiber again, when its stack goes on.
+    #[inline]
+    pub fn restore(self) {
+        thread::slot().set(self.0);
+    }
+}
+
+/// Makes the thread's own root the running fiber again, for a scheduler that has left its stacks.
+pub fn leave_tasks() {
+    thread::reset();
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -1,0 +1,41 @@
+//! Which processors the workers run on.
+//!
+//! A kernel often wakes a thread on the processor of whoever woke it, behind it in the queue, while another one idles:
+//! then a worker that was woken to help waits for the one that it is to help. So each worker has a processor of its
+//! own, if there are enough of them for all.
+
+/// The processors that this thread may run on.
+pub(crate) fn allowed() -> Vec<usize> {
+    // SAFETY: a set of processors is plain bits, for which zero is fine.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes at most the size that it is told.
+    let done = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) };
+    let all = 0..if done == 0 { libc::CPU_SETSIZE as usize } else { 0 };
+    // SAFETY: the numbers are below the size of the set.
+    all.filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect()
+}
+
+/// Lets this thread run on `cpu` only. If the system does not like that, it runs wherever it may.
+pub(crate) fn pin(cpu: usize) {
+    // SAFETY: as above.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    #[test]
+    fn a_pinned_thread_may_run_on_one_processor_and_others_are_not_touched() {
+        let before = super::allowed();
+        let &cpu = before.last().unwrap();
+        let pinned = std::thread::spawn(move || {
+            super::pin(cpu);
+            super::allowed()
+        });
+        assert_eq!(pinned.join().unwrap(), [cpu]);
+        assert_eq!(super::allowed(), before);
+    }
+}

@@ -1,0 +1,162 @@
+//! A runtime on the thread of whoever has it: for embedders with a loop of their own, and for tests.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::time::Duration;
+
+use sinew_fiber::{Level, Raised};
+
+use crate::clock::system_now;
+use crate::future::spawn_future_on;
+use crate::join::JoinHandle;
+use crate::shared::{Report, Shared};
+use crate::spawn::{Options, TaskBuilder, spawn_on};
+use crate::worker::{Queues, Worker};
+
+/// Turns between two looks at whether [`CurrentThread::run`] is done.
+const TURNS: u64 = 64;
+
+/// How long a shutdown waits for what other threads have to do before it looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// A runtime that runs its tasks on the thread that it was made on, whenever that thread says so: one turn by
+/// [`step`](CurrentThread::step), all that can run now by [`run_until_idle`](CurrentThread::run_until_idle), or until one
+/// task has ended by [`run`](CurrentThread::run). Between those calls nothing runs.
+///
+/// ```
+/// use std::time::Duration;
+/// use sinew_sched::{ManualClock, Runtime, sleep};
+///
+/// let clock = ManualClock::new();
+/// let runtime = Runtime::builder().manual_clock(&clock).build_current_thread()?;
+/// let task = runtime.spawn(|| sleep(Duration::from_secs(60)));
+/// runtime.run_until_idle();
+/// assert!(!task.is_finished());
+/// clock.advance(Duration::from_secs(61));
+/// runtime.run_until_idle();
+/// assert!(task.is_finished());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct CurrentThread {
+    shared: &'static Shared,
+    worker: ManuallyDrop<Box<Worker>>,
+    grace: Duration,
+    ended: bool,
+    _thread: PhantomData<*const ()>,
+}
+
+impl CurrentThread {
+    pub(crate) fn new(shared: &'static Shared, queues: Queues, grace: Duration) -> CurrentThread {
+        let worker = ManuallyDrop::new(Box::new(Worker::new(0, shared, queues)));
+        CurrentThread { shared, worker, grace, ended: false, _thread: PhantomData }
+    }
+
+    /// Starts a task. It runs when the runtime does.
+    pub fn spawn<F, T>(&self, body: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        spawn_on(self.shared, body)
+    }
+
+    /// Starts a task that polls `future`.
+    pub fn spawn_future<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: Send + 'static> + Send + 'static,
+    {
+        spawn_future_on(self.shared, future)
+    }
+
+    /// The options of a task.
+    pub fn task(&self) -> TaskBuilder {
+        TaskBuilder { shared: self.shared, options: Options::default() }
+    }
+
+    /// Runs one task until it ends or blocks. False if none was ready.
+    ///
+    /// # Panics
+    ///
+    /// If it is called by one of the runtime's own tasks.
+    pub fn step(&self) -> bool {
+        self.worker.enter(Some(1)) == 0
+    }
+
+    /// Runs tasks until none is ready, and says how many turns they took. Those that sleep stay asleep: a manual clock
+    /// is not moved.
+    ///
+    /// # Panics
+    ///
+    /// As for [`step`](CurrentThread::step).
+    pub fn run_until_idle(&self) -> u64 {
+        u64::MAX - self.worker.enter(Some(u64::MAX))
+    }
+
+    /// Runs `body` as a task, and all others meanwhile, until it has ended; the thread blocks when there is nothing to
+    /// do.
+    ///
+    /// # Errors
+    ///
+    /// The signal or panic that it ended with.
+    ///
+    /// # Panics
+    ///
+    /// As for [`step`](CurrentThread::step).
+    pub fn run<F, T>(&self, body: F) -> Result<T, Raised>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let task = self.spawn(body);
+        while !task.is_finished() {
+            if self.worker.enter(Some(TURNS)) == TURNS && !task.is_finished() {
+                self.shared.sleep(0, self.worker.timers().next());
+            }
+        }
+        task.join()
+    }
+
+    /// Ends the runtime: cancels all tasks, runs them up to `grace`, kills what is left, runs it as long again, and
+    /// says what did not end even so.
+    pub fn shutdown(mut self, grace: Duration) -> Report {
+        self.end(grace)
+    }
+
+    fn end(&mut self, grace: Duration) -> Report {
+        self.ended = true;
+        self.shared.close();
+        for level in [Level::Cancel, Level::Kill] {
+            let deadline = system_now() + grace;
+            while self.shared.active() > 0 && system_now() < deadline {
+                self.shared.cancel_all(level);
+                if self.worker.enter(Some(TURNS)) == TURNS {
+                    let limit = (deadline - system_now()).min(LOOK_AGAIN);
+                    self.shared.sleep_for(0, self.worker.timers().next(), Some(limit));
+                }
+            }
+        }
+        let report = self.shared.report();
+        self.shared.stop();
+        if report.left == 0 {
+            // SAFETY: not used again: `self` is being dropped, or consumed.
+            unsafe { ManuallyDrop::drop(&mut self.worker) };
+            self.shared.give_chunks();
+        }
+        report
+    }
+}
+
+impl Drop for CurrentThread {
+    fn drop(&mut self) {
+        if !self.ended {
+            let _ = self.end(self.grace);
+        }
+    }
+}
+
+impl fmt::Debug for CurrentThread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CurrentThread").field("tasks", &self.shared.active()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,354 @@
+//! Futures as tasks, and tasks and threads that wait for futures.
+#![cfg(not(any(loom, shuttle)))]
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use sinew_fiber::Reason;
+use sinew_sched::{Runtime, block_on, now, sleep, sleep_async, spawn, spawn_future, task, yield_now};
+
+fn runtime(workers: usize) -> Runtime {
+    Runtime::builder().workers(workers).build().unwrap()
+}
+
+/// Pending once, and woken at once.
+async fn yield_async() {
+    let mut yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// A value that comes later, and whoever waits for it.
+#[derive(Default)]
+struct Later(Mutex<(Option<u64>, Option<Waker>)>);
+
+impl Later {
+    fn set(&self, value: u64) {
+        let waker = {
+            let mut state = self.0.lock().unwrap();
+            state.0 = Some(value);
+            state.1.take()
+        };
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    async fn get(&self) -> u64 {
+        poll_fn(|context| {
+            let mut state = self.0.lock().unwrap();
+            match state.0 {
+                Some(value) => Poll::Ready(value),
+                None => {
+                    state.1 = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+}
+
+#[test]
+fn a_future_is_polled_until_it_is_ready_and_its_output_is_joined() {
+    for workers in [1, 2, 8] {
+        let runtime = runtime(workers);
+        let sum = runtime.run(|| {
+            let tasks: Vec<_> = (0..1000u64)
+                .map(|n| {
+                    spawn_future(async move {
+                        for _ in 0..n % 7 {
+                            yield_async().await;
+                        }
+                        n
+                    })
+                })
+                .collect();
+            tasks.into_iter().map(|task| task.join().unwrap()).sum::<u64>()
+        });
+        assert_eq!(sum.unwrap(), 499_500);
+        assert_eq!(runtime.shutdown(Duration::from_secs(60)).left, 0);
+    }
+}
+
+#[test]
+fn a_wake_up_from_another_thread_or_task_is_never_lost() {
+    for workers in [1, 2, 8] {
+        let runtime = runtime(workers);
+        for n in 0..200u64 {
+            let later = Arc::new(Later::default());
+            let (from_task, from_thread) = (later.clone(), later.clone());
+            let waiting = runtime.spawn_future(async move { later.get().await });
+            if n % 2 == 0 {
+                runtime.spawn(move || from_task.set(n)).join().unwrap();
+            } else {
+                std::thread::spawn(move || from_thread.set(n)).join().unwrap();
+            }
+            assert_eq!(waiting.join().unwrap(), n);
+        }
+    }
+}
+
+#[test]
+fn a_waker_that_outlives_its_task_wakes_nobody() {
+    let runtime = runtime(2);
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    for _ in 0..100 {
+        let keep = kept.clone();
+        let first = runtime.spawn_future(poll_fn(move |context| {
+            keep.lock().unwrap().push(context.waker().clone());
+            Poll::Ready(())
+        }));
+        first.join().unwrap();
+    }
+    let polls = Arc::new(AtomicUsize::new(0));
+    let count = polls.clone();
+    let later = Arc::new(Later::default());
+    let setter = later.clone();
+    let second = runtime.spawn_future(async move {
+        let mut get = std::pin::pin!(later.get());
+        poll_fn(|context| {
+            count.fetch_add(1, Ordering::Relaxed);
+            get.as_mut().poll(context)
+        })
+        .await
+    });
+    while polls.load(Ordering::Relaxed) == 0 {
+        std::thread::yield_now();
+    }
+    kept.lock().unwrap().drain(..).for_each(Waker::wake);
+    runtime.run(yield_now).unwrap();
+    setter.set(5);
+    assert_eq!(second.join().unwrap(), 5);
+    assert_eq!(polls.load(Ordering::Relaxed), 2, "polled once, and once more when its value came");
+}
+
+#[test]
+fn a_cancelled_future_is_dropped_and_the_joiner_is_told() {
+    struct Count(Arc<AtomicUsize>);
+    impl Drop for Count {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    for workers in [1, 2, 8] {
+        let runtime = runtime(workers);
+        let dropped = Arc::new(AtomicUsize::new(0));
+        for kill in [false, true] {
+            let count = Count(dropped.clone());
+            let task = runtime.spawn_future(async move {
+                let _count = count;
+                std::future::pending::<()>().await;
+            });
+            if kill {
+                task.kill()
+            } else {
+                task.cancel()
+            }
+            assert!(task.join().unwrap_err().is_cancelled());
+        }
+        assert_eq!(dropped.load(Ordering::Relaxed), 2);
+        assert_eq!(runtime.shutdown(Duration::from_secs(60)).left, 0);
+    }
+}
+
+#[test]
+fn a_panic_in_a_poll_or_in_the_destructor_of_a_future_ends_only_its_task() {
+    struct Bad;
+    impl Drop for Bad {
+        fn drop(&mut self) {
+            panic!("in a destructor");
+        }
+    }
+    let runtime = runtime(2);
+    let error = runtime.spawn_future(async { panic!("in a poll") }).join().unwrap_err();
+    assert!(error.to_string().contains("in a poll"), "{error}");
+    let error = runtime
+        .spawn_future(async {
+            let _bad = Bad;
+            yield_async().await;
+        })
+        .join()
+        .unwrap_err();
+    assert!(error.to_string().contains("in a destructor"), "{error}");
+    let cancelled = runtime.spawn_future(async {
+        let _bad = Bad;
+        std::future::pending::<()>().await;
+    });
+    cancelled.cancel();
+    let _ = cancelled.join().unwrap_err();
+    assert_eq!(runtime.run(|| 1).unwrap(), 1);
+}
+
+#[test]
+fn nothing_blocks_inside_a_poll() {
+    let runtime = runtime(2);
+    let refusals = runtime.spawn_future(async {
+        let joined = spawn(|| sleep(Duration::from_secs(1000))).join().unwrap_err();
+        let blocked = block_on(async { 1 }).unwrap_err();
+        yield_now(); // does nothing
+        (joined.value.downcast::<sinew_fiber::Refused>().unwrap().reason(), blocked.reason())
+    });
+    assert_eq!(refusals.join().unwrap(), (Reason::InsidePoll, Reason::InsidePoll));
+    let slept = runtime.spawn_future(async { sleep(Duration::from_millis(1)) }).join().unwrap_err();
+    assert!(slept.to_string().contains("poll"), "{slept}");
+}
+
+#[test]
+fn block_on_suspends_its_task_and_not_the_worker() {
+    let runtime = runtime(1);
+    let value = runtime.run(|| {
+        let later = Arc::new(Later::default());
+        let setter = later.clone();
+        let other = spawn(move || setter.set(7));
+        let value = block_on(later.get()).unwrap();
+        other.join().unwrap();
+        value
+    });
+    assert_eq!(value.unwrap(), 7);
+}
+
+#[test]
+fn block_on_works_on_a_plain_thread_with_timers_of_its_own() {
+    let runtime = runtime(1);
+    let later = Arc::new(Later::default());
+    let setter = later.clone();
+    let task = runtime.spawn(move || setter.set(7));
+    assert_eq!(block_on(later.get()).unwrap(), 7);
+    task.join().unwrap();
+    let start = now();
+    block_on(sleep_async(Duration::from_millis(5))).unwrap();
+    assert!(now() - start >= Duration::from_millis(5));
+}
+
+#[test]
+fn a_cancelled_block_on_drops_its_future() {
+    let runtime = runtime(1);
+    let dropped = Arc::new(AtomicUsize::new(0));
+    struct Never(Arc<AtomicUsize>);
+    impl Future for Never {
+        type Output = ();
+        fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+            Poll::Pending
+        }
+    }
+    impl Drop for Never {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let never = Never(dropped.clone());
+    let task = runtime.spawn(move || block_on(never).unwrap_err().reason());
+    task.cancel();
+    assert_eq!(task.join().unwrap(), Reason::Cancelled);
+    assert_eq!(dropped.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn futures_sleep_never_too_short_and_a_dropped_sleep_is_forgotten() {
+    for workers in [1, 2, 8] {
+        let runtime = runtime(workers);
+        let tasks: Vec<_> = (0..200u64)
+            .map(|n| {
+                runtime.spawn_future(async move {
+                    let start = now();
+                    {
+                        let mut forgotten = std::pin::pin!(sleep_async(Duration::from_secs(3600)));
+                        poll_fn(|context| {
+                            assert!(forgotten.as_mut().poll(context).is_pending());
+                            Poll::Ready(())
+                        })
+                        .await;
+                    }
+                    yield_async().await;
+                    let duration = Duration::from_micros(100 * (n % 20));
+                    sleep_async(duration).await;
+                    assert!(now() - start >= duration);
+                })
+            })
+            .collect();
+        tasks.into_iter().for_each(|task| task.join().unwrap());
+        assert_eq!(runtime.shutdown(Duration::from_secs(60)).left, 0);
+    }
+}
+
+#[test]
+fn a_future_goes_on_while_the_worker_that_polled_it_first_is_busy() {
+    let runtime = runtime(2);
+    let later = Arc::new(Later::default());
+    let setter = later.clone();
+    let started = Arc::new(AtomicUsize::new(0));
+    let (starts, ended) = (started.clone(), Arc::new(AtomicUsize::new(0)));
+    let end = ended.clone();
+    let future = runtime.spawn_future(async move {
+        starts.store(1, Ordering::Release);
+        let value = later.get().await;
+        end.store(1, Ordering::Release);
+        value
+    });
+    while started.load(Ordering::Acquire) == 0 {
+        std::thread::yield_now();
+    }
+    // Both workers have a task that spins; each goes on when the future has ended, wherever it was polled before.
+    let spinners: Vec<_> = (0..1)
+        .map(|_| {
+            let ended = ended.clone();
+            runtime.spawn(move || {
+                while ended.load(Ordering::Acquire) == 0 {
+                    std::thread::yield_now();
+                }
+            })
+        })
+        .collect();
+    setter.set(9);
+    assert_eq!(future.join().unwrap(), 9);
+    spinners.into_iter().for_each(|task| task.join().unwrap());
+}
+
+#[test]
+fn a_result_of_a_future_may_block_in_its_destructor_when_nobody_wants_it() {
+    struct Sleepy(Arc<AtomicUsize>);
+    impl Drop for Sleepy {
+        fn drop(&mut self) {
+            yield_now();
+            sleep(Duration::from_millis(1));
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    for workers in [1, 2] {
+        let runtime = runtime(workers);
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let count = dropped.clone();
+        drop(runtime.spawn_future(async move {
+            yield_async().await;
+            yield_async().await;
+            Sleepy(count)
+        }));
+        while dropped.load(Ordering::Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(runtime.shutdown(Duration::from_secs(60)).left, 0);
+    }
+}
+
+#[test]
+fn futures_with_options_and_large_futures_work_like_the_others() {
+    let runtime = runtime(2);
+    let large = runtime.run(|| {
+        let named = task().name("future").spawn_future(async {
+            let kept = [3u8; 3000];
+            yield_async().await;
+            kept.iter().map(|n| u64::from(*n)).sum::<u64>()
+        });
+        named.join().unwrap()
+    });
+    assert_eq!(large.unwrap(), 9000);
+}

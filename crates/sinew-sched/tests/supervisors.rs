@@ -1,0 +1,367 @@
+//! What a supervisor is told of its tasks, and what is printed when there is none.
+#![cfg(not(any(loom, shuttle)))]
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use sinew_fiber::{Bindings, Fiber, Key, Mask, Panic, Signal, Value, error, signal, yield_};
+use sinew_sched::{Events, Runtime, Told, sleep, spawn, spawn_fiber, spawn_future, task, yield_now};
+
+fn runtime(workers: usize) -> Runtime {
+    Runtime::builder().workers(workers).build().unwrap()
+}
+
+#[test]
+fn every_end_is_one_event_with_the_signal_the_task_and_the_payload() {
+    for workers in [1, 2, 8] {
+        let events = Events::new();
+        let queue = events.clone();
+        runtime(workers)
+            .run(move || {
+                let returned = task().name("returned").supervisor(&queue).spawn(|| 5);
+                let event = queue.recv().unwrap();
+                assert_eq!((event.task, event.signal), (returned.id(), Signal::Ok));
+                assert_eq!(event.name.as_deref(), Some("returned"));
+                assert!(!event.is_stopped());
+                assert_eq!(returned.join().unwrap(), 5, "the result is the joiner's");
+
+                let failed = task().supervisor(&queue).spawn(|| error(7u32));
+                let event = queue.recv().unwrap();
+                assert_eq!((event.task, event.signal), (failed.id(), Signal::Error));
+                assert_eq!(event.value.downcast::<u32>().unwrap(), 7, "the payload is the supervisor's");
+                let told = failed.join().map(|(): ()| ()).unwrap_err();
+                assert!(told.value.is::<Told>());
+                assert!(told.to_string().contains('7'), "{told}");
+
+                drop(task().supervisor(&queue).spawn(|| panic!("boom")));
+                let event = queue.recv().unwrap();
+                assert!(event.trace.unwrap().raised_at().contains("supervisors.rs"));
+                assert_eq!(event.value.downcast::<Panic>().unwrap().message, "boom");
+
+                drop(task().supervisor(&queue).spawn(|| signal(Signal::User3, "early")));
+                let event = queue.recv().unwrap();
+                assert_eq!(event.signal, Signal::User3);
+
+                let cancelled = task().supervisor(&queue).spawn(|| sleep(Duration::from_secs(1000)));
+                cancelled.cancel();
+                let event = queue.recv().unwrap();
+                assert_eq!((event.task, event.signal), (cancelled.id(), Signal::Error));
+            })
+            .unwrap();
+        assert!(events.is_empty());
+    }
+}
+
+#[test]
+fn futures_tell_their_supervisor_too() {
+    runtime(2)
+        .run(|| {
+            let events = Events::new();
+            let failed =
+                task().name("future").supervisor(&events).spawn_future(async { panic!("in a future") });
+            let event = events.recv().unwrap();
+            assert_eq!((event.task, event.signal), (failed.id(), Signal::Error));
+            assert_eq!(event.value.downcast::<Panic>().unwrap().message, "in a future");
+            assert!(failed.join().map(|(): ()| ()).unwrap_err().value.is::<Told>());
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_task_stopped_on_yield_or_user5_to_7_is_continued_by_its_supervisor() {
+    for workers in [1, 2, 8] {
+        runtime(workers)
+            .run(|| {
+                let events = Events::new();
+                let counting = task().supervisor(&events).spawn(|| {
+                    let mut sum = 0;
+                    for n in 0..3u32 {
+                        sum += yield_(n).unwrap().downcast::<u32>().unwrap();
+                    }
+                    for user in [Signal::User5, Signal::User6, Signal::User7] {
+                        sum += signal(user, ()).unwrap().downcast::<u32>().unwrap();
+                    }
+                    sum
+                });
+                for n in 0..3 {
+                    let mut event = events.recv().unwrap();
+                    assert_eq!((event.signal, event.is_stopped()), (Signal::Yield, true));
+                    assert_eq!(
+                        std::mem::replace(&mut event.value, Value::UNIT).downcast::<u32>().unwrap(),
+                        n
+                    );
+                    assert!(event.resume(10 * n));
+                }
+                for user in [Signal::User5, Signal::User6, Signal::User7] {
+                    let event = events.recv().unwrap();
+                    assert_eq!(event.signal, user);
+                    assert!(event.resume(1u32));
+                }
+                assert_eq!(events.recv().unwrap().signal, Signal::Ok);
+                assert_eq!(counting.join().unwrap(), 33);
+            })
+            .unwrap();
+    }
+}
+
+#[test]
+fn a_signal_from_a_nested_fiber_stops_the_task_and_the_fiber_goes_on() {
+    runtime(1)
+        .run(|| {
+            let events = Events::new();
+            let nested = task().supervisor(&events).spawn(|| {
+                let fiber = Fiber::builder()
+                    .mask(Mask::ERROR)
+                    .build(|_| yield_("deep").unwrap().downcast::<u32>().unwrap() + 1)
+                    .unwrap();
+                assert_eq!(fiber.resume(()).unwrap(), Signal::Ok);
+                fiber.take_value().downcast::<u32>().unwrap()
+            });
+            assert!(events.recv().unwrap().resume(41u32));
+            assert_eq!(nested.join().unwrap(), 42);
+        })
+        .unwrap();
+}
+
+#[test]
+fn without_a_supervisor_a_yield_at_the_root_is_refused() {
+    let refused = runtime(1).run(|| yield_(()).unwrap_err().reason()).unwrap();
+    assert_eq!(refused, sinew_fiber::Reason::Uncaught);
+}
+
+#[test]
+fn a_stopped_task_whose_event_is_dropped_is_cancelled() {
+    for workers in [1, 2, 8] {
+        runtime(workers)
+            .run(|| {
+                let events = Events::new();
+                let stopped = task().supervisor(&events).spawn(|| drop(yield_(1u32)));
+                drop(events.recv().unwrap());
+                let end = events.recv().unwrap();
+                assert_eq!(end.signal, Signal::Error);
+                assert!(end.value.is::<sinew_fiber::Cancelled>());
+                assert!(stopped.join().is_err());
+            })
+            .unwrap();
+    }
+}
+
+#[test]
+fn a_stopped_task_can_be_cancelled_and_its_event_is_stale_then() {
+    for workers in [1, 2, 8] {
+        runtime(workers)
+            .run(|| {
+                let events = Events::new();
+                let stopped = task().supervisor(&events).spawn(|| drop(yield_(1u32)));
+                let event = events.recv().unwrap();
+                stopped.cancel();
+                assert!(stopped.join().is_err());
+                let other = spawn(|| {
+                    yield_now();
+                    3
+                });
+                assert!(!event.resume(5u32), "it has ended");
+                assert_eq!(other.join().unwrap(), 3);
+            })
+            .unwrap();
+    }
+}
+
+#[test]
+fn a_spawned_fiber_runs_on_its_worker_and_its_signals_are_the_task_s() {
+    runtime(2)
+        .run(|| {
+            let events = Events::new();
+            let fiber = Fiber::builder()
+                .mask(Mask::YIELD | Mask::ERROR)
+                .build(|value: Value| {
+                    let next = yield_(value.downcast::<u32>().unwrap() + 1).unwrap();
+                    sleep(Duration::from_millis(1));
+                    next.downcast::<u32>().unwrap() + 1
+                })
+                .unwrap();
+            let handle = spawn_fiber(task().supervisor(&events), fiber, 1u32);
+            let mut event = events.recv().unwrap();
+            assert_eq!(event.signal, Signal::Yield);
+            assert_eq!(std::mem::replace(&mut event.value, Value::UNIT).downcast::<u32>().unwrap(), 2);
+            assert!(event.resume(10u32));
+            assert_eq!(handle.join().unwrap().downcast::<u32>().unwrap(), 11);
+
+            let fails = Fiber::builder().mask(Mask::ERROR).build(|_| error("in a fiber")).unwrap();
+            let failed = spawn_fiber(task(), fails, ()).join().unwrap_err();
+            assert_eq!(failed.value.downcast::<&str>().unwrap(), "in a fiber");
+            assert!(failed.trace.is_some());
+        })
+        .unwrap();
+}
+
+#[test]
+fn bindings_are_none_shared_or_layered() {
+    static COLOUR: Key<&'static str> = Key::new("colour");
+    runtime(2)
+        .run(|| {
+            COLOUR.set("red");
+            assert_eq!(spawn(|| COLOUR.get()).join().unwrap(), None);
+            let shared = task().bindings(Bindings::Shared).spawn(|| {
+                assert_eq!(*COLOUR.get().unwrap(), "red");
+                COLOUR.set("green");
+            });
+            shared.join().unwrap();
+            assert_eq!(*COLOUR.get().unwrap(), "green");
+            let layered = task().bindings(Bindings::Layered).spawn(|| {
+                assert_eq!(*COLOUR.get().unwrap(), "green");
+                COLOUR.set("blue");
+                yield_now();
+                assert_eq!(*COLOUR.get().unwrap(), "blue");
+            });
+            layered.join().unwrap();
+            assert_eq!(*COLOUR.get().unwrap(), "green");
+        })
+        .unwrap();
+}
+
+#[test]
+fn names_are_in_traces() {
+    let failed = runtime(2).task().name("parser").spawn(|| error("no")).join().map(|(): ()| ()).unwrap_err();
+    assert!(format!("{failed:#}").contains("parser#"), "{failed:#}");
+}
+
+#[test]
+fn stacks_of_other_sizes_are_used_and_impossible_ones_are_errors() {
+    use sinew_fiber::StackSize;
+    fn deep(n: u32) -> u32 {
+        let mut page = [0u8; 4096];
+        std::hint::black_box(&mut page);
+        if n == 0 { u32::from(page[0]) } else { deep(n - 1) + 1 + u32::from(page[7]) }
+    }
+    for workers in [1, 2] {
+        let runtime = runtime(workers);
+        let depth = runtime.task().stack(StackSize::Custom(16 << 20)).spawn(|| {
+            yield_now();
+            deep(2000)
+        });
+        assert_eq!(depth.join().unwrap(), 2000);
+        let small = runtime.task().stack(StackSize::KiB32).spawn(|| {
+            yield_now();
+            spawn(|| deep(20)).join().unwrap() // a child runs on a stack of the runtime's size
+        });
+        assert_eq!(small.join().unwrap(), 20);
+        let impossible = runtime.task().stack(StackSize::Custom(1)).spawn(|| 1).join().unwrap_err();
+        assert!(impossible.value.is::<sinew_fiber::StackError>());
+        assert_eq!(runtime.run(|| spawn(|| 2).join().unwrap()).unwrap(), 2);
+    }
+}
+
+#[test]
+fn thousands_of_supervised_tasks_are_told_exactly_once_each() {
+    for workers in [1, 2, 8] {
+        let runtime = runtime(workers);
+        let ended = runtime
+            .run(|| {
+                let events = Events::new();
+                for n in 0..3000u32 {
+                    let builder = task().supervisor(&events);
+                    match n % 3 {
+                        0 => drop(builder.spawn(move || n)),
+                        1 => drop(builder.spawn(move || error(n))),
+                        _ => drop(builder.spawn(move || {
+                            yield_now();
+                            drop(yield_(n));
+                        })),
+                    }
+                }
+                let (mut ends, mut stops) = (0, 0);
+                while ends < 3000 {
+                    let event = events.recv().unwrap();
+                    if event.is_stopped() {
+                        stops += 1;
+                        assert!(event.resume(()));
+                    } else {
+                        ends += 1;
+                    }
+                }
+                assert!(events.recv_timeout(Duration::from_millis(5)).unwrap().is_none());
+                (ends, stops)
+            })
+            .unwrap();
+        assert_eq!(ended, (3000, 1000));
+    }
+}
+
+#[test]
+fn many_receivers_share_a_queue_and_a_cancelled_one_takes_no_event_with_it() {
+    for workers in [1, 2, 8] {
+        let runtime = runtime(workers);
+        let events = Events::new();
+        let received = Arc::new(AtomicUsize::new(0));
+        let receivers: Vec<_> = (0..8)
+            .map(|_| {
+                let (events, received) = (events.clone(), received.clone());
+                runtime.spawn(move || {
+                    while events.recv().is_ok() {
+                        received.fetch_add(1, Ordering::SeqCst);
+                    }
+                })
+            })
+            .collect();
+        for (n, receiver) in receivers.iter().enumerate() {
+            for _ in 0..50 {
+                drop(runtime.task().supervisor(&events).spawn(|| ()));
+            }
+            if n % 2 == 0 {
+                receiver.cancel();
+            }
+        }
+        while received.load(Ordering::SeqCst) < 400 {
+            std::thread::yield_now();
+        }
+        receivers.iter().for_each(|receiver| receiver.cancel());
+        receivers.into_iter().for_each(|receiver| receiver.join().unwrap());
+        assert_eq!(received.load(Ordering::SeqCst), 400);
+    }
+}
+
+/// The task of the child process: what it prints is the test.
+#[test]
+#[ignore = "run by a_failure_that_nobody_joins_is_printed"]
+fn fails_without_anybody_to_tell() {
+    runtime(1)
+        .run(|| {
+            drop(task().name("lonely").spawn(|| error("cry in the desert")));
+            let kept = spawn(|| error("dropped later"));
+            while !kept.is_finished() {
+                yield_now();
+            }
+            drop::<sinew_sched::JoinHandle<()>>(kept);
+            let joined = spawn(|| error("this one is joined")).join().map(|(): ()| ());
+            assert!(joined.is_err());
+            let cancelled = spawn(|| sleep(Duration::from_secs(1000)));
+            cancelled.cancel();
+            drop(cancelled);
+            drop(spawn_future(async { panic!("a lonely future") }));
+            for _ in 0..10 {
+                yield_now();
+            }
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_failure_that_nobody_joins_is_printed_with_its_trace() {
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "--nocapture", "fails_without_anybody_to_tell"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.success(), "{text}");
+    for expected in
+        ["cry in the desert", "lonely#", "raised at", "supervisors.rs", "dropped later", "a lonely future"]
+    {
+        assert!(text.contains(expected), "{expected:?} is missing in:\n{text}");
+    }
+    for unwanted in ["this one is joined", "cancelled"] {
+        assert!(!text.contains(unwanted), "{unwanted:?} is in:\n{text}");
+    }
+}
