@@ -31,6 +31,7 @@ mod clock;
 mod core;
 mod cpu;
 mod current_thread;
+mod dump;
 mod events;
 mod future;
 mod join;
