@@ -553,6 +553,7 @@ impl Worker {
                     // There is nobody to tell, and what was raised may raise again when it is dropped.
                     std::mem::forget(raised);
                 }
+                unreach(core, task);
                 free(task, self.shared);
             }
         }
@@ -565,23 +566,27 @@ impl Worker {
     /// The last step of a child of a scope.
     #[cold]
     fn finish_in(&self, task: &'static Task, core: &Core, children: &Children) {
-        let mut error = None;
         match task.settle() {
             Settled::Kept => (),
             Settled::Waits(waiter) => waiter.wake(),
             Settled::Detached => {
-                if task.has_raised() {
+                let error = if task.has_raised() {
                     // SAFETY: the body has ended, and its handle is gone.
-                    error = Some(unsafe { task.take_raised() });
+                    Some(unsafe { task.take_raised() })
                 } else {
                     // SAFETY: as above.
-                    let outcome = core.run(task, || unsafe { (task.table().drop_result)(task) });
-                    error = outcome.err();
+                    core.run(task, || unsafe { (task.table().drop_result)(task) }).err()
+                };
+                // A failure that the scope does not want is dropped as a result is.
+                let unwanted = children.failed(error);
+                if unwanted.is_some() {
+                    std::mem::forget(core.run(task, || drop(unwanted)));
                 }
+                unreach(core, task);
                 free(task, self.shared);
             }
         }
-        children.ended(error);
+        children.ended();
         let worker = here();
         worker.current.set(None);
         count(&worker.inbox().ended);
@@ -743,6 +748,13 @@ impl Drop for Worker {
             }
             self.shared.give_slots((*self.free.get()).drain(..));
         }
+    }
+}
+
+/// The task on `core` is about to be freed: nobody reaches it any more, should it have let somebody since it ended.
+fn unreach(core: &Core, task: &Task) {
+    if core.reached.replace(false) {
+        reach::forget(task.id());
     }
 }
 

@@ -46,6 +46,10 @@ fn a_dump_is_made_while_every_worker_spins_and_work_waits_behind_them() {
         .map(|_| {
             let (go, spinning) = (go.clone(), spinning.clone());
             runtime.task().name("spinner").spawn(move || {
+                spinning.fetch_add(1, Ordering::AcqRel);
+                while spinning.load(Ordering::Acquire) < 2 {
+                    std::hint::spin_loop(); // nobody is left who could take what is spawned now
+                }
                 let behind = spawn(|| ());
                 spinning.fetch_add(1, Ordering::AcqRel);
                 while go.load(Ordering::Acquire) == 0 {
@@ -55,7 +59,7 @@ fn a_dump_is_made_while_every_worker_spins_and_work_waits_behind_them() {
             })
         })
         .collect();
-    while spinning.load(Ordering::Acquire) < 2 {
+    while spinning.load(Ordering::Acquire) < 4 {
         std::thread::yield_now();
     }
     let waiting = runtime.spawn(|| ());

@@ -10,18 +10,18 @@ use std::time::{Duration, Instant};
 use sinew_sched::{Builder, Runtime};
 
 /// How many times longer than usual the tests run: `SINEW_STRESS`, or 1.
-pub fn scale() -> usize {
+pub(crate) fn scale() -> usize {
     std::env::var("SINEW_STRESS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
 }
 
 /// `usual` rounds, or more for who asked for it.
-pub fn rounds(usual: usize) -> usize {
+pub(crate) fn rounds(usual: usize) -> usize {
     usual * scale()
 }
 
 /// Runs `test` with one worker, two, and more than there are cores; each with idle workers that look again by themselves,
 /// and with ones that sleep until they are woken.
-pub fn with_runtimes(test: impl Fn(&Runtime)) {
+pub(crate) fn with_runtimes(test: impl Fn(&Runtime)) {
     for nets in [true, false] {
         for workers in [1, 2, 8] {
             with_runtime(Runtime::builder().workers(workers).safety_nets(nets), &test);
@@ -31,14 +31,14 @@ pub fn with_runtimes(test: impl Fn(&Runtime)) {
 
 /// Runs `test` with so many workers, of which the idle ones look after the others. For tests in which a task keeps its
 /// worker busy until another, which it has queued, was run by somebody else.
-pub fn with_idle_lookers(workers: &[usize], test: impl Fn(&Runtime, usize)) {
+pub(crate) fn with_idle_lookers(workers: &[usize], test: impl Fn(&Runtime, usize)) {
     for &workers in workers {
         with_runtime(Runtime::builder().workers(workers), |runtime| test(runtime, workers));
     }
 }
 
 /// Runs `test` with a runtime, which has to end with nothing left.
-pub fn with_runtime(builder: Builder, test: impl FnOnce(&Runtime)) {
+pub(crate) fn with_runtime(builder: Builder, test: impl FnOnce(&Runtime)) {
     let runtime = builder.clone().build().unwrap();
     let watchdog = Watchdog::new(format!("{builder:?}"));
     watchdog.watch(&runtime);
@@ -53,7 +53,7 @@ type Dump = Box<dyn Fn() -> String + Send>;
 /// Ends the process, with a dump of the runtimes, if it is not dropped in time.
 ///
 /// The time is the only thing that a clock decides here, and it is so long that only a hang reaches it.
-pub struct Watchdog {
+pub(crate) struct Watchdog {
     state: Arc<(Mutex<Watched>, Condvar)>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -64,7 +64,7 @@ struct Watched {
 }
 
 impl Watchdog {
-    pub fn new(what: String) -> Watchdog {
+    pub(crate) fn new(what: String) -> Watchdog {
         let state = Arc::new((Mutex::new(Watched { over: false, dumps: Vec::new() }), Condvar::new()));
         let test = std::thread::current().name().unwrap_or("a test").to_owned();
         let deadline = Instant::now() + Duration::from_secs(120) * scale().min(20) as u32;
@@ -84,11 +84,11 @@ impl Watchdog {
     }
 
     /// Has a dump of `runtime` printed if there is a hang.
-    pub fn watch(&self, runtime: &Runtime) {
+    pub(crate) fn watch(&self, runtime: &Runtime) {
         self.watch_dump(Box::new(runtime.dumper()));
     }
 
-    pub fn watch_dump(&self, dump: Dump) {
+    pub(crate) fn watch_dump(&self, dump: Dump) {
         self.state.0.lock().unwrap().dumps.push(dump);
     }
 }
@@ -116,7 +116,7 @@ impl Drop for Watchdog {
 
 /// Counts values that are made and dropped: each that was made is dropped once.
 #[derive(Clone, Default)]
-pub struct Tally(Arc<Counts>);
+pub(crate) struct Tally(Arc<Counts>);
 
 #[derive(Default)]
 struct Counts {
@@ -125,7 +125,7 @@ struct Counts {
 }
 
 /// A value of a [`Tally`], with a number in it that is wrong as soon as it was dropped.
-pub struct Counted {
+pub(crate) struct Counted {
     tally: Tally,
     number: u64,
     alive: u64,
@@ -134,32 +134,32 @@ pub struct Counted {
 const ALIVE: u64 = 0x5a5a_1234_5a5a_4321;
 
 impl Tally {
-    pub fn new() -> Tally {
+    pub(crate) fn new() -> Tally {
         Tally::default()
     }
 
-    pub fn value(&self, number: u64) -> Counted {
+    pub(crate) fn value(&self, number: u64) -> Counted {
         self.0.made.fetch_add(1, Ordering::Relaxed);
         Counted { tally: self.clone(), number, alive: ALIVE }
     }
 
-    pub fn made(&self) -> usize {
+    pub(crate) fn made(&self) -> usize {
         self.0.made.load(Ordering::Acquire)
     }
 
-    pub fn dropped(&self) -> usize {
+    pub(crate) fn dropped(&self) -> usize {
         self.0.dropped.load(Ordering::Acquire)
     }
 
     /// So many were made, and all of them dropped.
     #[track_caller]
-    pub fn assert_even(&self, made: usize) {
+    pub(crate) fn assert_even(&self, made: usize) {
         assert_eq!((self.made(), self.dropped()), (made, made), "made and dropped");
     }
 }
 
 impl Counted {
-    pub fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         assert_eq!(self.alive, ALIVE, "used after it was dropped");
         self.number
     }
@@ -173,21 +173,21 @@ impl Drop for Counted {
 }
 
 /// A random number, the same in every run.
-pub fn next(seed: &mut u64) -> u64 {
+pub(crate) fn next(seed: &mut u64) -> u64 {
     *seed ^= *seed << 13;
     *seed ^= *seed >> 7;
     *seed ^= *seed << 17;
     *seed
 }
 
-pub const SEED: u64 = 88_172_645_463_325_252;
+pub(crate) const SEED: u64 = 88_172_645_463_325_252;
 
 /// A value that comes later, once, and whoever waits for it.
 #[derive(Default)]
-pub struct Later(Mutex<(Option<u64>, Option<Waker>)>);
+pub(crate) struct Later(Mutex<(Option<u64>, Option<Waker>)>);
 
 impl Later {
-    pub fn set(&self, value: u64) {
+    pub(crate) fn set(&self, value: u64) {
         let waker = {
             let mut state = self.0.lock().unwrap();
             assert!(state.0.replace(value).is_none(), "set twice");
@@ -196,7 +196,7 @@ impl Later {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    pub async fn get(&self) -> u64 {
+    pub(crate) async fn get(&self) -> u64 {
         std::future::poll_fn(|context| {
             let mut state = self.0.lock().unwrap();
             match state.0.take() {
@@ -212,7 +212,7 @@ impl Later {
 }
 
 /// Waits on the thread until `done`; the watchdog sees to it that this ends.
-pub fn spin_until(done: impl Fn() -> bool) {
+pub(crate) fn spin_until(done: impl Fn() -> bool) {
     while !done() {
         std::thread::yield_now();
     }
