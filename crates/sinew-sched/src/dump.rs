@@ -67,11 +67,11 @@ impl Shared {
     fn write_worker(&self, text: &mut String, index: usize, inbox: &Inbox, now: Instant) -> std::fmt::Result {
         let asleep = if inbox.is_asleep() { "asleep" } else { "awake" };
         let mail = if inbox.is_empty() { "empty" } else { "not empty" };
-        let (new, woken) = &self.stealers[index];
-        let (new, woken) = (new.len(), woken.len());
+        let queues = &self.stealers[index];
+        let (new, woken, handed) = (queues.new.len(), queues.woken.len(), queues.handed.len());
         let spawned = inbox.spawned.load(Ordering::Relaxed);
         let ended = inbox.ended.load(Ordering::Relaxed);
-        write!(text, "worker {index}: {asleep}, inbox {mail}, {new} new, {woken} woken, ")?;
+        write!(text, "worker {index}: {asleep}, inbox {mail}, {new} new, {woken} woken, {handed} handed, ")?;
         write!(text, "spawned {spawned}, ended {ended}, ")?;
         match inbox.timers.next() {
             None => writeln!(text, "no timer"),

@@ -41,11 +41,11 @@ use sinew_sync::{Mutex, park_timeout};
 
 use crate::clock::{Clock, system_now};
 use crate::placement::Watch;
-use crate::queues::{Injector, Steal, Stealer};
+use crate::queues::{Injector, Steal};
 use crate::slots::{self, CHUNK, TaskId};
 use crate::task::{DONE, Task, TaskRef};
 use crate::timers::Timers;
-use crate::worker::Queues;
+use crate::worker::{Queues, Stealers};
 
 /// How long an idle worker sleeps while others are busy before it looks whether one of them has a backlog.
 const LOOK_AGAIN: Duration = Duration::from_micros(500);
@@ -67,8 +67,8 @@ const MOST_REPORTED: usize = 100;
 
 pub(crate) struct Shared {
     pub(crate) injector: Injector<&'static Task>,
-    /// The other ends of each worker's queues: new tasks, and woken ones.
-    pub(crate) stealers: Box<[(Stealer<&'static Task>, Stealer<&'static Task>)]>,
+    /// The other ends of each worker's queues.
+    pub(crate) stealers: Box<[Stealers]>,
     pub(crate) inboxes: Box<[Inbox]>,
     /// How many workers lie in their beds, or are about to get up.
     sleepers: AtomicUsize,
@@ -171,7 +171,7 @@ impl Shared {
         Shared {
             injector: Injector::new(),
             inboxes: queues.iter().map(|_| Inbox::new()).collect(),
-            stealers: queues.iter().map(|queues| (queues.new.stealer(), queues.woken.stealer())).collect(),
+            stealers: queues.iter().map(Queues::stealers).collect(),
             sleepers: AtomicUsize::new(0),
             in_vain: AtomicU32::new(0),
             stack,
@@ -275,7 +275,7 @@ impl Shared {
         fence(Ordering::SeqCst);
         let work = !inbox.is_empty()
             || !self.injector.is_empty()
-            || self.stealers.iter().any(|(new, woken)| !new.is_empty() || !woken.is_empty())
+            || self.stealers.iter().any(|queues| !queues.new.is_empty() || !queues.woken.is_empty())
             || self.has_ended();
         if !work && !self.clock_jumps(others_busy) {
             let limits = [self.until(alarm), limit, (others_busy && self.look_again).then_some(LOOK_AGAIN)];
@@ -333,7 +333,7 @@ impl Shared {
                 return Some(task);
             }
             for victim in (worker + 1..worker + workers).map(|victim| victim % workers) {
-                let (new, woken) = &self.stealers[victim];
+                let Stealers { new, woken, .. } = &self.stealers[victim];
                 if let Some(task) = attempt(woken.steal_batch_and_pop(&into.woken)) {
                     return Some(task);
                 }

@@ -65,7 +65,11 @@ fn a_dump_is_made_while_every_worker_spins_and_work_waits_behind_them() {
     let waiting = runtime.spawn(|| ());
     let text = runtime.dump();
     assert_eq!(text.matches("\"spinner\": running, not joined yet").count(), 2, "{text}");
-    assert_eq!(text.matches(": awake, inbox empty, 1 new, 0 woken, spawned 1, ended 0").count(), 2, "{text}");
+    assert_eq!(
+        text.matches(": awake, inbox empty, 1 new, 0 woken, 0 handed, spawned 1, ended 0").count(),
+        2,
+        "{text}"
+    );
     assert!(text.contains("injector: 1 queued"), "{text}");
     assert!(text.contains(&format!("task {}: queued, not joined yet", waiting.id())), "{text}");
     go.store(1, Ordering::Release);

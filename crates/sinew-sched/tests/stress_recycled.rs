@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sinew_fiber::{Control, Signal, checkpoint, control, yield_};
 use sinew_sched::{Event, Events, Runtime, sleep, spawn, timeout, yield_now};
-use support::{SEED, Tally, next, rounds, spin_until, with_runtimes};
+use support::{Over, SEED, Tally, next, rounds, spin_until, with_runtimes};
 
 /// Eight times `each` tasks that nobody cancels, which touch everything that a cancel would be noticed by.
 fn innocent(runtime: &Runtime, each: usize) {
@@ -45,6 +45,7 @@ fn controls_of_tasks_that_have_ended_reach_no_later_task() {
         let stale: Vec<Control> = (0..128).map(|_| runtime.run(control).unwrap()).collect();
         let over = AtomicBool::new(false);
         std::thread::scope(|threads| {
+            let _over = Over(&over);
             threads.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
                     for (n, control) in stale.iter().enumerate() {
@@ -59,7 +60,6 @@ fn controls_of_tasks_that_have_ended_reach_no_later_task() {
                 }
             });
             innocent(runtime, rounds(20));
-            over.store(true, Ordering::Relaxed);
         });
     });
 }
@@ -75,6 +75,7 @@ fn a_control_that_races_with_the_end_of_its_task_hits_that_task_or_nobody() {
         let aims: Arc<Mutex<Vec<Arc<Aim>>>> = Arc::default();
         let over = AtomicBool::new(false);
         let hits = std::thread::scope(|threads| {
+            let _over = Over(&over);
             for _ in 0..2 {
                 threads.spawn(|| {
                     let mut seed = SEED;
@@ -121,7 +122,6 @@ fn a_control_that_races_with_the_end_of_its_task_hits_that_task_or_nobody() {
                 })
                 .collect();
             let hits: usize = tasks.into_iter().map(|task| task.join().unwrap()).sum();
-            over.store(true, Ordering::Relaxed);
             hits
         });
         assert!(hits <= 8 * rounds(80));
@@ -153,6 +153,7 @@ fn a_control_that_a_result_hands_out_when_it_is_dropped_ends_with_its_task() {
         spin_until(|| controls.lock().unwrap().len() == rounds(40));
         let over = AtomicBool::new(false);
         std::thread::scope(|threads| {
+            let _over = Over(&over);
             threads.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
                     controls.lock().unwrap().iter().for_each(Control::kill);
@@ -160,7 +161,6 @@ fn a_control_that_a_result_hands_out_when_it_is_dropped_ends_with_its_task() {
                 }
             });
             innocent(runtime, 20);
-            over.store(true, Ordering::Relaxed);
         });
     });
 }

@@ -10,7 +10,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use sinew_sched::{Runtime, block_on, now, scope, sleep, spawn, spawn_future, task, timeout, yield_now};
-use support::{Later, SEED, Tally, Watchdog, next, rounds, spin_until, with_runtime, with_runtimes};
+use support::{Later, Over, SEED, Tally, Watchdog, next, rounds, spin_until, with_runtime, with_runtimes};
 
 #[test]
 fn tasks_for_a_runtime_that_has_just_started_all_run() {
@@ -144,6 +144,7 @@ fn block_on_in_many_tasks_and_threads_is_woken_by_threads_every_time() {
             each
         };
         std::thread::scope(|threads| {
+            let _over = Over(&over);
             for _ in 0..2 {
                 threads.spawn(|| {
                     while !over.load(Ordering::Relaxed) {
@@ -177,7 +178,6 @@ fn block_on_in_many_tasks_and_threads_is_woken_by_threads_every_time() {
             let here = threads.spawn(|| wait_often(&queue));
             let woken: u64 = tasks.into_iter().chain(futures).map(|task| task.join().unwrap()).sum();
             assert_eq!(woken + here.join().unwrap(), 17 * each);
-            over.store(true, Ordering::Relaxed);
         });
     });
 }
@@ -213,6 +213,7 @@ fn wake_ups_that_nobody_asked_for_change_nothing() {
         let wakers: Arc<Mutex<Vec<Waker>>> = Arc::default();
         let over = AtomicBool::new(false);
         std::thread::scope(|threads| {
+            let _over = Over(&over);
             for _ in 0..2 {
                 threads.spawn(|| {
                     while !over.load(Ordering::Relaxed) {
@@ -259,7 +260,6 @@ fn wake_ups_that_nobody_asked_for_change_nothing() {
                 })
                 .collect();
             tasks.into_iter().for_each(|task| task.join().unwrap());
-            over.store(true, Ordering::Relaxed);
         });
     });
 }
@@ -270,6 +270,7 @@ fn a_task_never_runs_in_two_places_at_once() {
         let over = AtomicBool::new(false);
         let wakers: Arc<Mutex<Vec<Waker>>> = Arc::default();
         std::thread::scope(|threads| {
+            let _over = Over(&over);
             threads.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
                     wakers.lock().unwrap().iter().for_each(Waker::wake_by_ref);
@@ -310,7 +311,6 @@ fn a_task_never_runs_in_two_places_at_once() {
                 })
                 .collect();
             tasks.into_iter().chain(migrating).for_each(|task| task.join().unwrap());
-            over.store(true, Ordering::Relaxed);
         });
     });
 }
@@ -364,6 +364,7 @@ fn wakers_of_tasks_that_have_ended_wake_no_later_task_of_the_slot() {
             runtime.spawn(keeps).join().unwrap();
         }
         std::thread::scope(|threads| {
+            let _over = Over(&over);
             for _ in 0..2 {
                 threads.spawn(|| {
                     while !over.load(Ordering::Relaxed) {
@@ -401,7 +402,6 @@ fn wakers_of_tasks_that_have_ended_wake_no_later_task_of_the_slot() {
                     assert!(future.join().unwrap() <= 2, "woken by somebody else's waker");
                 }
             }
-            over.store(true, Ordering::Relaxed);
         });
     });
 }

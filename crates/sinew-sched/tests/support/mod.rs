@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "no test program uses all of it")]
 
 use std::io::Write;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
@@ -208,6 +208,15 @@ impl Later {
             }
         })
         .await
+    }
+}
+
+/// Says that it is over when it is dropped, also by a test that fails, to threads that go on until then.
+pub(crate) struct Over<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
