@@ -208,8 +208,9 @@ impl Drop for Waiting<'_> {
         unsafe {
             match self.scope {
                 Some(scope) if self.task.has_raised() => {
-                    scope.failed(self.task.take_raised());
+                    let unwanted = scope.failed(Some(self.task.take_raised()));
                     worker::free(self.task, self.shared);
+                    drop(unwanted);
                 }
                 _ => drop_and_free(self.task, self.shared),
             }

@@ -53,6 +53,7 @@ mod clock;
 mod core;
 mod cpu;
 mod current_thread;
+mod dump;
 mod events;
 mod future;
 mod join;

@@ -113,25 +113,30 @@ impl Children {
     }
 
     /// A child has let go of everything: the last thing that it does.
-    pub(crate) fn ended(&self, error: Option<Raised>) {
-        let (waiters, unwanted) = {
+    pub(crate) fn ended(&self) {
+        let waiters: Vec<Waiter> = {
             let mut state = self.state.lock();
-            let unwanted = state.take_error(error);
             state.count -= 1;
-            let waiters: Vec<Waiter> = match state.count {
+            match state.count {
                 0 => std::iter::from_fn(|| state.waiters.tell(TOLD)).collect(),
                 _ => Vec::new(),
-            };
-            (waiters, unwanted)
+            }
         };
         waiters.into_iter().for_each(Waiter::wake);
-        drop(unwanted);
     }
 
-    /// Notes the failure of a child that its handle did not take.
-    pub(crate) fn failed(&self, error: Raised) {
-        let unwanted = self.state.lock().take_error(Some(error));
-        drop(unwanted);
+    /// Notes the failure of a child that its handle did not take, if it is the first; a child that was cancelled has not
+    /// failed. Returns what is not kept: its destructor may do anything, and is the caller's to run.
+    #[must_use = "its destructor is run by the caller"]
+    pub(crate) fn failed(&self, error: Option<Raised>) -> Option<Raised> {
+        let mut state = self.state.lock();
+        match error {
+            Some(error) if state.error.is_none() && !error.is_cancelled() => {
+                state.error = Some(error);
+                None
+            }
+            unwanted => unwanted,
+        }
     }
 
     /// Cancels or kills the words of all live children, and of those to come; says which have to be woken.
@@ -179,19 +184,6 @@ impl Awaited for Children {
     }
 
     fn hand_on(&self, _: &Node) {} // everybody is told
-}
-
-impl State {
-    /// Keeps the first failure; a child that was cancelled is none. Returns what is not kept, to be dropped unlocked.
-    fn take_error(&mut self, error: Option<Raised>) -> Option<Raised> {
-        match error {
-            Some(error) if self.error.is_none() && !error.is_cancelled() => {
-                self.error = Some(error);
-                None
-            }
-            unwanted => unwanted,
-        }
-    }
 }
 
 /// A scope whose children may borrow what lives longer than it; see [`scope`].
@@ -472,9 +464,7 @@ impl<T> Drop for ScopedJoinHandle<'_, T> {
     fn drop(&mut self) {
         // SAFETY: taken once; `into_handle` does not drop `self`.
         let handle = unsafe { ManuallyDrop::take(&mut self.handle) };
-        if let Some(error) = handle.detach_or_take_error() {
-            self.children.failed(error);
-        }
+        drop(self.children.failed(handle.detach_or_take_error()));
     }
 }
 
@@ -508,7 +498,7 @@ mod tests {
             };
             for _ in 0..2 {
                 borrowed.fetch_sub(1, Ordering::Relaxed);
-                children.ended(None);
+                children.ended();
             }
             assert_eq!(parent.join().unwrap(), 0, "a child still borrows");
         });
