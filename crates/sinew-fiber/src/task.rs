@@ -140,6 +140,17 @@ pub fn set_task_bindings(inherited: Inherited) {
     bindings::give(of_running_task(), Some(inherited));
 }
 
+/// True if the code that asks runs under a task, and not under a root of somebody's own inside it, or a thread's.
+pub fn in_task() -> bool {
+    // SAFETY: the root of the running fiber is valid.
+    unsafe { (*thread::slot().get().root.get()).control.is_none() }
+}
+
+/// True if the fiber with this number is the running one, or one above it.
+pub fn is_running(id: u64) -> bool {
+    thread::slot().get().ancestors().any(|record| record.id.get() == id)
+}
+
 /// The running fiber, for a scheduler that is about to leave its stack.
 #[derive(Clone, Copy)]
 pub struct Running(*const Record);

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use sinew_core::{Instant, Mask, Signal};
 use sinew_fiber::raw::{Remote, is_shielded};
-use sinew_fiber::{Hook, IntoValue, Level, Raised, Refused, Trace, Value};
+use sinew_fiber::{Cancelled, Hook, IntoValue, Level, Raised, Refused, Trace, Value};
 use sinew_sync::{Arc, Mutex};
 
 use crate::clock::now;
@@ -45,11 +45,30 @@ pub(crate) const STOPPING: Mask =
 /// ```
 #[derive(Clone)]
 pub struct Events {
-    shared: Arc<Mutex<State>>,
+    queue: Arc<Shared>,
+    /// Shared by all who can receive.
+    _open: Arc<Open>,
 }
+
+/// Closes the queue when the last receiver goes: its tasks tell nobody then, and those that have stopped are cancelled.
+struct Open(Arc<Shared>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let unheard = {
+            let mut state = self.0.0.lock();
+            state.closed = true;
+            std::mem::take(&mut state.events)
+        };
+        drop(unheard); // their destructors are the user's code
+    }
+}
+
+struct Shared(Mutex<State>);
 
 struct State {
     events: VecDeque<Event>,
+    closed: bool,
     waiters: Queue,
 }
 
@@ -166,8 +185,14 @@ impl Events {
     /// An empty queue.
     #[allow(clippy::new_without_default, reason = "a queue is told from another by who has it")]
     pub fn new() -> Events {
-        let state = State { events: VecDeque::new(), waiters: Queue::new() };
-        Events { shared: Arc::new(Mutex::new(state)) }
+        let state = State { events: VecDeque::new(), closed: false, waiters: Queue::new() };
+        let queue = Arc::new(Shared(Mutex::new(state)));
+        Events { _open: Arc::new(Open(queue.clone())), queue }
+    }
+
+    /// For a task, which does not keep the queue open.
+    pub(crate) fn sender(&self) -> EventSender {
+        EventSender(self.queue.clone())
     }
 
     /// Waits for the next event.
@@ -190,12 +215,12 @@ impl Events {
 
     /// The next event, if there is one.
     pub fn try_recv(&self) -> Option<Event> {
-        self.shared.lock().events.pop_front()
+        self.queue.0.lock().events.pop_front()
     }
 
     /// How many events wait.
     pub fn len(&self) -> usize {
-        self.shared.lock().events.len()
+        self.queue.0.lock().events.len()
     }
 
     /// True if no event waits.
@@ -207,7 +232,7 @@ impl Events {
         loop {
             let node = Node::new(0);
             {
-                let mut state = self.shared.lock();
+                let mut state = self.queue.0.lock();
                 if let Some(event) = state.events.pop_front() {
                     return Ok(Some(event));
                 }
@@ -219,13 +244,23 @@ impl Events {
             }
         }
     }
+}
 
+/// Where a task tells its supervisor.
+#[derive(Clone)]
+pub(crate) struct EventSender(Arc<Shared>);
+
+impl EventSender {
+    /// Never waits, and loses nothing as long as somebody can receive.
     fn push(&self, event: Event) {
-        let waiter = {
-            let mut state = self.shared.lock();
-            state.events.push_back(event);
-            state.waiters.tell(TOLD)
-        };
+        let mut state = self.0.0.lock();
+        if state.closed {
+            drop(state);
+            return drop(event); // its destructor is the user's code
+        }
+        state.events.push_back(event);
+        let waiter = state.waiters.tell(TOLD);
+        drop(state);
         waiter.into_iter().for_each(Waiter::wake);
     }
 }
@@ -233,13 +268,13 @@ impl Events {
 impl Awaited for Events {
     fn withdraw(&self, node: &Node) -> bool {
         // SAFETY: it was pushed into this queue.
-        unsafe { self.shared.lock().waiters.remove(node) }
+        unsafe { self.queue.0.lock().waiters.remove(node) }
     }
 
     /// One that was told and does not look leaves the event to another.
     fn hand_on(&self, _: &Node) {
         let waiter = {
-            let mut state = self.shared.lock();
+            let mut state = self.queue.0.lock();
             if state.events.is_empty() { None } else { state.waiters.tell(TOLD) }
         };
         waiter.into_iter().for_each(Waiter::wake);
@@ -254,7 +289,7 @@ impl fmt::Debug for Events {
 
 /// The hook of a task with a supervisor.
 pub(crate) struct Supervised {
-    pub(crate) events: Events,
+    pub(crate) events: EventSender,
     pub(crate) task: TaskId,
     pub(crate) name: Option<Cow<'static, str>>,
 }
@@ -264,6 +299,10 @@ impl Supervised {
     pub(crate) fn ended<T>(&self, outcome: Result<T, Raised>) -> Result<T, Raised> {
         let (signal, value, trace, outcome) = match outcome {
             Ok(result) => (Signal::Ok, Value::UNIT, None, Ok(result)),
+            Err(raised) if raised.value.is::<Cancelled>() => {
+                let joined = Raised { signal: raised.signal, value: Value::new(Cancelled), trace: None };
+                (raised.signal, raised.value, raised.trace, Err(joined))
+            }
             Err(Raised { signal, value, trace }) => {
                 let text = Value::error(Told(format!("{value:?}")));
                 (signal, value, trace, Err(Raised { signal, value: text, trace: None }))
@@ -299,7 +338,10 @@ impl Hook for Supervised {
             let ends = !is_shielded() && (word.level().is_some() || reach::tripped(self.task).is_some());
             match place.take(ends) {
                 Some(Answer::Given(value)) => return value,
-                Some(Answer::Never) => word.cancel(Level::Cancel),
+                Some(Answer::Never) => {
+                    word.cancel(Level::Cancel); // inside a shield the task goes on, with nothing
+                    return Value::UNIT;
+                }
                 _ if ends => return Value::UNIT, // whoever called us unwinds
                 _ => worker::park(),
             }
@@ -345,7 +387,7 @@ mod tests {
                 let events = events.clone();
                 thread::spawn(move || events.recv().unwrap().signal)
             };
-            events.push(event());
+            events.sender().push(event());
             assert_eq!(receiver.join().unwrap(), Signal::Ok);
             assert!(events.is_empty());
         });
@@ -358,12 +400,12 @@ mod tests {
             let events = Events::new();
             let node = Node::new(0);
             // SAFETY: taken out below, before it goes.
-            unsafe { events.shared.lock().waiters.push(&node) };
+            unsafe { events.queue.0.lock().waiters.push(&node) };
             let receiver = {
                 let events = events.clone();
                 thread::spawn(move || drop(events.recv().unwrap()))
             };
-            events.push(event());
+            events.sender().push(event());
             drop(Waiting::new(&events, &node)); // as an unwind does
             receiver.join().unwrap();
             assert!(events.is_empty());

@@ -13,7 +13,7 @@ use std::pin::{Pin, pin};
 use std::ptr;
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
-use sinew_fiber::raw::{may_await, polling, set_task_bindings};
+use sinew_fiber::raw::{catch, may_await, polling, set_task_bindings};
 use sinew_fiber::{Cancelled, Refused, await_};
 use sinew_sync::atomic::{AtomicBool, Ordering};
 use sinew_sync::thread::{self, Thread};
@@ -25,7 +25,7 @@ use crate::reach;
 use crate::shared::Shared;
 use crate::sleep::OwnTimers;
 use crate::slots::TaskId;
-use crate::spawn::{Configured, Options, options_of};
+use crate::spawn::{Configured, Options, options_of, refused, spawn_on};
 use crate::task::{Kind, Ran, Table, Task, TaskRef, drop_result, no_options};
 use crate::worker;
 
@@ -48,6 +48,9 @@ where
     F: Future<Output: Send + 'static> + Send + 'static,
 {
     let worker = worker::current().filter(|worker| ptr::eq(worker.shared, shared));
+    if worker.is_none() && !shared.admit_outside() {
+        return refused(shared);
+    }
     let task = worker.map_or_else(|| shared.take_slot(), |worker| worker.take_slot());
     // SAFETY: a fresh slot, with a table for what is put there.
     let handle = unsafe {
@@ -57,10 +60,7 @@ where
     shared.admit(task);
     match worker {
         Some(worker) => worker.push_new(task),
-        None => {
-            shared.spawned_outside.fetch_add(1, Ordering::AcqRel);
-            shared.inject(task);
-        }
+        None => shared.inject(task),
     }
     handle
 }
@@ -230,7 +230,8 @@ unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
         }
     };
     if let Some(supervised) = supervised {
-        outcome = supervised.ended(outcome);
+        let told = core.run(task, || polling(move || supervised.ended(outcome)));
+        outcome = told.unwrap_or_else(Err);
     }
     if P::CONFIGURED {
         core.shared.names.lock().remove(&task.id());
@@ -241,16 +242,42 @@ unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
     Ran::Ended
 }
 
+const VTABLE: RawWakerVTable = RawWakerVTable::new(clone_waker, wake, wake, |_| ());
+
+fn clone_waker(id: *const ()) -> RawWaker {
+    RawWaker::new(id, &VTABLE)
+}
+
+fn wake(id: *const ()) {
+    worker::unpark(TaskRef::of(TaskId::from_u64(id.addr() as u64)));
+}
+
 /// A waker for the task with this id.
 pub(crate) fn waker_of(id: TaskId) -> Waker {
-    const VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake, |_| ());
-    fn clone(id: *const ()) -> RawWaker {
-        RawWaker::new(id, &VTABLE)
-    }
-    fn wake(id: *const ()) {
-        worker::unpark(TaskRef::of(TaskId::from_u64(id.addr() as u64)));
-    }
     // SAFETY: the data is a number, which everybody may copy and use from any thread at any time; it is that of a
     // task, so it has a slot.
     unsafe { Waker::from_raw(RawWaker::new(ptr::without_provenance(id.as_u64() as usize), &VTABLE)) }
+}
+
+/// The task that `waker` wakes, if it is one of ours. (A copy of the table that the compiler made counts as a stranger,
+/// who is woken too.)
+pub(crate) fn task_of(waker: &Waker) -> Option<TaskRef> {
+    let ours = ptr::eq(waker.vtable(), &VTABLE);
+    ours.then(|| TaskRef::of(TaskId::from_u64(waker.data().addr() as u64)))
+}
+
+/// Calls wakers that are not ours: by a task of this worker, since it may be any code, which may panic, or try to block.
+/// On a thread that is no worker at once: there it is its `block_on` that calls.
+pub(crate) fn wake_foreign(wakers: Vec<Waker>) {
+    let wake_all = move || {
+        for waker in wakers {
+            if let Err(raised) = catch(|| polling(|| waker.wake())) {
+                eprintln!("a waker that a timer called has panicked: {raised:#}");
+            }
+        }
+    };
+    match worker::current() {
+        Some(worker) => spawn_on(worker.shared, wake_all).detach(),
+        None => wake_all(),
+    }
 }

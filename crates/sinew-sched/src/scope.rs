@@ -6,7 +6,7 @@
 //! does, unwinding included, is caught first; then the children are cancelled if need be and waited for, outside the
 //! unwind and under a shield, so that neither cancel nor kill nor a deadline cuts that short. Only structure can refuse
 //! the wait: the fiber around it is being dropped by a destructor that unwinds. Then the fiber is quarantined: its stack,
-//! with what the children borrow, stays for ever.
+//! with what the children borrow, stays for ever. A scope that can do neither ends the process ([`Children::wait_out`]).
 //!
 //! A child is *live* from its spawn until its body has ended, and *counted* until its result, if nobody wants it, was
 //! dropped as well: [`Children::ended`] is the last thing it does, and it has a reference of its own to the [`Children`],
@@ -27,7 +27,7 @@ use sinew_core::{Bindings, Instant, Signal};
 use sinew_fiber::raw::{abandon, catch, may_await, open_scope, re_raise};
 use sinew_fiber::{Cancelled, Level, Raised, Refused, StackSize, Value, shield};
 use sinew_sync::atomic::{AtomicBool, Ordering};
-use sinew_sync::{Arc, Mutex};
+use sinew_sync::{Arc, Mutex, thread};
 
 use crate::events::Events;
 use crate::join::JoinHandle;
@@ -37,6 +37,9 @@ use crate::spawn::{Options, TaskBuilder};
 use crate::task::Task;
 use crate::wait::{Awaited, Node, Queue, TOLD, Waiter, Waiting};
 use crate::worker;
+
+/// How often a scope tries to wait for its children where something prevents it.
+const MOST_TRIES: usize = 10_000;
 
 /// The children of a scope.
 pub(crate) struct Children {
@@ -163,17 +166,21 @@ impl Children {
         Waiting::new(self, &node).wait(None).map(|_| ())
     }
 
-    /// Waits until all children have ended, whatever comes.
+    /// Waits until all children have ended, whatever comes: it neither returns nor unwinds before.
     fn wait_out(&self) {
-        while self.wait().is_err() {
-            // The fiber around us is being dropped in a way that lets nobody wait. What the children borrow has to stay.
-            if !abandon() {
-                eprintln!(
-                    "a scope can neither wait for its children nor leave them: they borrow from its stack"
-                );
-                std::process::abort();
+        for _ in 0..MOST_TRIES {
+            match catch(|| self.wait()) {
+                Ok(Ok(())) => return,
+                // The fiber around us is being dropped in a way that lets nobody wait. What the children borrow has to
+                // stay.
+                Ok(Err(_)) => drop(abandon()),
+                // There is no stack to go on on meanwhile, or the hook of a root of the user's own has panicked.
+                Err(raised) => std::mem::forget(raised),
             }
+            thread::yield_now();
         }
+        eprintln!("a scope can neither wait for its children nor leave them: they borrow from its stack");
+        std::process::abort();
     }
 }
 
@@ -245,11 +252,11 @@ where
             scope.children.wait().map(|()| result)
         });
         if !matches!(outcome, Ok(Ok(_))) {
-            cancel_children(vec![children.clone()], Level::Cancel);
+            let level = task.word.level().unwrap_or(Level::Cancel);
+            cancel_children(vec![children.clone()], level);
         }
-        shield(|| scope.children.wait_out());
-        frame.close();
         let closed = shield(|| scope.close());
+        frame.close();
         let error = {
             let mut state = children.state.lock();
             state.error.take().or_else(|| state.cut_short.then(cancelled))
@@ -324,12 +331,19 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.closers.lock().push(closer);
     }
 
-    /// Runs the closers, all of them; the first that fails is told.
+    /// Waits for the children, and runs the closers, all of them; the first that fails is told. A closer may start
+    /// children, and these may register closers.
     fn close(&self) -> Result<(), Raised> {
         let mut outcome = Ok(());
         loop {
+            self.children.wait_out();
             let Some(closer) = self.closers.lock().pop() else { return outcome };
-            outcome = outcome.and(catch(closer));
+            let closed = catch(closer);
+            match (&outcome, closed) {
+                (Ok(()), closed) => outcome = closed,
+                (Err(_), Err(raised)) => std::mem::forget(raised), // what it holds may panic when it is dropped
+                (Err(_), Ok(())) => (),
+            }
         }
     }
 }
@@ -477,7 +491,7 @@ impl<T> fmt::Debug for ScopedJoinHandle<'_, T> {
 #[cfg(test)]
 mod tests {
     use sinew_sync::atomic::AtomicUsize;
-    use sinew_sync::{model, thread};
+    use sinew_sync::model;
 
     use super::*;
 

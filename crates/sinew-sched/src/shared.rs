@@ -21,7 +21,7 @@
 //! looked; if none is, it wakes one with the first task that it spawns. Whoever is woken so, and finds nothing, lies
 //! down while another is up.
 //!
-//! Models: `shared_push_or_sleep`, `shared_inject_or_sleep`, `shared_last_end_is_seen`.
+//! Models: `shared_push_or_sleep`, `shared_inject_or_sleep`, `shared_last_end_is_seen`, `shared_spawn_or_end`.
 //!
 //! A runtime's `Shared` is never freed, nor are its slots: a waker may still be about to wake a worker when the
 //! task that it woke has ended, and the runtime with it. That is some hundred bytes per runtime and 64 for each task
@@ -86,6 +86,8 @@ pub(crate) struct Shared {
     closed: AtomicBool,
     /// The workers end when no task is left.
     stopping: AtomicBool,
+    /// No worker will run anything any more.
+    ended: Mutex<bool>,
     /// The names of the tasks that have one and have not ended.
     pub(crate) names: Mutex<HashMap<TaskId, Cow<'static, str>>>,
     /// Who waits for the last task to end.
@@ -182,6 +184,7 @@ impl Shared {
             spawned_outside: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
+            ended: Mutex::new(false),
             names: Mutex::new(HashMap::new()),
             drained: Mutex::new(None),
         }
@@ -231,7 +234,7 @@ impl Shared {
 
     fn wake(&self, worker: usize) -> bool {
         let inbox = &self.inboxes[worker];
-        let woken = inbox.asleep.load(Ordering::Relaxed) && inbox.asleep.swap(false, Ordering::AcqRel);
+        let woken = inbox.asleep.load(Ordering::Acquire) && inbox.asleep.swap(false, Ordering::AcqRel);
         if woken {
             inbox.thread.get().expect("a worker that sleeps has said who it is").unpark();
         }
@@ -270,7 +273,7 @@ impl Shared {
     pub(crate) fn sleep_for(&self, worker: usize, alarm: Option<Instant>, limit: Option<Duration>) {
         let inbox = &self.inboxes[worker];
         inbox.thread.get_or_init(thread::current);
-        inbox.asleep.store(true, Ordering::Relaxed);
+        inbox.asleep.store(true, Ordering::Release); // whoever sees it sees the thread
         let others_busy = self.sleepers.fetch_add(1, Ordering::Relaxed) + 1 < self.inboxes.len();
         fence(Ordering::SeqCst);
         let work = !inbox.is_empty()
@@ -469,7 +472,33 @@ impl Shared {
 
     /// True if the workers may end.
     fn has_ended(&self) -> bool {
-        self.stopping.load(Ordering::Acquire) && self.active() == 0
+        if !self.stopping.load(Ordering::Acquire) || self.active() > 0 {
+            return false;
+        }
+        let mut ended = self.ended.lock();
+        *ended |= self.active() == 0; // see `admit_outside`
+        *ended
+    }
+
+    /// Nothing will be run any more, whatever is left.
+    pub(crate) fn end(&self) {
+        *self.ended.lock() = true;
+    }
+
+    /// Counts a task that a thread from outside is about to queue. False if the runtime has ended: nobody would run it.
+    ///
+    /// Either it is counted before the workers decide, under the lock, that no task is left; or that is seen here. While
+    /// the runtime is open no lock is needed: the fence is one of a pair with [`Shared::close`], which comes before the
+    /// workers' decision.
+    #[must_use = "a task that nobody runs must not be queued"]
+    pub(crate) fn admit_outside(&self) -> bool {
+        self.spawned_outside.fetch_add(1, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
+        if self.closed.load(Ordering::Relaxed) && *self.ended.lock() {
+            self.spawned_outside.fetch_sub(1, Ordering::AcqRel);
+            return false;
+        }
+        true
     }
 
     /// A worker has run out of work: tells whoever waits in [`Shared::drain`], if the runtime is closed. True if the
@@ -566,6 +595,27 @@ mod tests {
             };
             let seen = ends(&shared, 0);
             assert!(other.join().unwrap() || seen);
+        });
+    }
+
+    /// A thread that spawns against a worker that is about to end: the worker sees the task, or the thread sees that it
+    /// has ended.
+    #[test]
+    fn a_task_from_outside_is_run_or_refused() {
+        model("shared_spawn_or_end", || {
+            let shared = shared();
+            let task: &'static Task = Box::leak(Box::new(Task::new(0)));
+            let worker = {
+                let shared = shared.clone();
+                thread::spawn(move || shared.tell_idle())
+            };
+            shared.close();
+            shared.stopping.store(true, Ordering::Release);
+            let admitted = shared.admit_outside();
+            if admitted {
+                shared.injector.push(task);
+            }
+            assert!(!(worker.join().unwrap() && admitted), "nobody runs it");
         });
     }
 

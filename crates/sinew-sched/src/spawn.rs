@@ -5,12 +5,11 @@ use std::ptr;
 
 use sinew_core::{Bindings, Signal};
 use sinew_fiber::raw::{Inherited, inherit_bindings, set_task_bindings, set_task_mask, set_task_name};
-use sinew_fiber::{Cancelled, Fiber, IntoValue, Reason, StackSize, Value, propagate};
+use sinew_fiber::{Cancelled, Fiber, IntoValue, Raised, Reason, StackSize, Value, propagate};
 use sinew_sync::Arc;
-use sinew_sync::atomic::Ordering;
 
 use crate::core::Core;
-use crate::events::{Events, STOPPING, Supervised};
+use crate::events::{EventSender, Events, STOPPING, Supervised};
 use crate::future::future_table;
 use crate::join::JoinHandle;
 use crate::scope::{Children, End};
@@ -26,7 +25,7 @@ pub(crate) struct Options {
     pub(crate) stack: Option<StackSize>,
     /// Never stolen, also before it has started.
     pub(crate) pinned: bool,
-    pub(crate) supervisor: Option<Events>,
+    pub(crate) supervisor: Option<EventSender>,
     pub(crate) bindings: Option<Inherited>,
     /// The scope that waits for it.
     pub(crate) scope: Option<Arc<Children>>,
@@ -68,6 +67,9 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
+    if !shared.admit_outside() {
+        return refused(shared);
+    }
     let task = shared.take_slot();
     // SAFETY: a fresh slot, prepared for a body that returns a `T`.
     let handle = unsafe {
@@ -75,9 +77,18 @@ where
         JoinHandle::new(task, shared)
     };
     shared.admit(task);
-    shared.spawned_outside.fetch_add(1, Ordering::AcqRel);
     shared.inject(task);
     handle
+}
+
+/// The handle of a task that came too late to be run.
+pub(crate) fn refused<T>(shared: &'static Shared) -> JoinHandle<T> {
+    let task = shared.take_slot();
+    // SAFETY: a fresh slot; there is no `T` in it.
+    unsafe {
+        task.prepare_ended(Raised { signal: Signal::Error, value: Value::new(Cancelled), trace: None });
+        JoinHandle::new(task, shared)
+    }
 }
 
 /// The options of a task, for the runtime that runs the caller; [`Runtime::task`](crate::Runtime::task) is for others.
@@ -132,7 +143,7 @@ impl TaskBuilder {
     /// stop on yield, user5, user6 and user7; whatever it raises in the end is the supervisor's, and whoever joins it
     /// gets the text.
     pub fn supervisor(mut self, events: &Events) -> TaskBuilder {
-        self.options.supervisor = Some(events.clone());
+        self.options.supervisor = Some(events.sender());
         self
     }
 
@@ -261,6 +272,9 @@ impl TaskBuilder {
         let TaskBuilder { shared, options } = self;
         let (pinned, name, scope) = (options.pinned, options.name.clone(), options.scope.clone());
         let worker = worker::current().filter(|worker| ptr::eq(worker.shared, shared));
+        if worker.is_none() && !shared.admit_outside() {
+            return refused(shared);
+        }
         let task = worker.map_or_else(|| shared.take_slot(), |worker| worker.take_slot());
         // SAFETY: a fresh slot; the caller's promise.
         let handle = unsafe {
@@ -277,10 +291,8 @@ impl TaskBuilder {
         match worker {
             Some(worker) if pinned => worker.push_new_pinned(task),
             Some(worker) => worker.push_new(task),
-            None => {
-                shared.spawned_outside.fetch_add(1, Ordering::AcqRel);
-                if pinned { shared.push_to(0, task) } else { shared.inject(task) }
-            }
+            None if pinned => shared.push_to(0, task),
+            None => shared.inject(task),
         }
         handle
     }
@@ -377,8 +389,9 @@ where
         None => core.run(task, body),
     };
     let end = End::of(&outcome);
-    if let Some(supervised) = &supervised {
-        outcome = supervised.ended(outcome);
+    if let Some(supervised) = supervised {
+        let told = core.run(task, move || supervised.ended(outcome));
+        outcome = told.unwrap_or_else(Err);
     }
     if named {
         core.shared.names.lock().remove(&task.id());

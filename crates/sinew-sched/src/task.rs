@@ -167,6 +167,21 @@ impl Task {
         self.state.publish();
     }
 
+    /// Makes a task of a free slot that has ended already, with `raised`.
+    ///
+    /// # Safety
+    ///
+    /// The caller took the slot from a free list.
+    pub(crate) unsafe fn prepare_ended(&'static self, raised: Raised) {
+        self.home.set(ptr::null());
+        self.word.reset();
+        self.state.publish();
+        self.state.claim();
+        // SAFETY: nothing is in the slot.
+        unsafe { self.end::<()>(Err(raised)) };
+        self.join.store(DONE, Ordering::Release);
+    }
+
     #[inline]
     pub(crate) fn table(&self) -> &'static Table {
         self.table.get().expect("a spawned task has a table")

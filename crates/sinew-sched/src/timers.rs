@@ -3,8 +3,8 @@
 //! An alarm lies with whoever waits (on its stack, or in its future) and is linked into the wheel of one worker. The
 //! wheel has a lock, because a future that moved on takes its alarm back from elsewhere, and because an idle worker
 //! serves the timers of one that is stuck. An alarm is taken out, or has rung, before it goes: [`Timers::clear`] waits
-//! for the lock, so when it returns nobody touches the alarm any more. No code but ours runs under the lock; wakers of
-//! futures are called after it.
+//! for the lock, so when it returns nobody touches the alarm any more. No code but ours runs under the lock, nor in the
+//! middle of a worker's turn: wakers that are not ours are called by a task.
 //!
 //! `next` is the earliest time at which there may be something to do. It is written under the lock and read without:
 //! the worker itself, which alone inserts, always sees what it wrote; any other only guesses by it.
@@ -19,6 +19,7 @@ use sinew_sync::Mutex;
 use sinew_sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock::Clock;
+use crate::future::{task_of, wake_foreign};
 use crate::reach::Frame;
 use crate::task::TaskRef;
 use crate::wheel::{Entry, Wheel};
@@ -79,17 +80,18 @@ impl Timers {
     ///
     /// As for [`Timers::clear`].
     pub(crate) unsafe fn set_waker(&self, alarm: *const Alarm, waker: &Waker) -> bool {
-        let _wheel = self.wheel.lock();
+        // A waker's clone and drop may be anybody's code, which the lock is not held for.
+        let mut waker = Some(waker.clone());
+        let wheel = self.wheel.lock();
         // SAFETY: the caller's promise; under the lock we are its only user.
         let alarm = unsafe { &*alarm };
         if let Ring::Wake(current) = &alarm.owner {
-            let waker = match current.take() {
-                Some(same) if same.will_wake(waker) => same,
-                _ => waker.clone(),
-            };
-            current.set(Some(waker));
+            waker = current.replace(waker);
         }
-        alarm.is_set()
+        let is_set = alarm.is_set();
+        drop(wheel);
+        drop(waker);
+        is_set
     }
 
     /// Rings all alarms whose time has come.
@@ -106,16 +108,21 @@ impl Timers {
 
     #[cold]
     fn ring(&self, now: Instant) {
-        let mut wakers = Vec::new();
+        let mut foreign = Vec::new();
         let mut wheel = self.wheel.lock();
         wheel.advance(now.as_nanos(), |ring| match ring {
             Ring::Unpark(task) => worker::unpark(*task),
-            Ring::Wake(waker) => wakers.extend(waker.take()),
             Ring::Trip(frame) => frame.trip(),
+            Ring::Wake(waker) => match waker.take() {
+                Some(waker) if let Some(task) = task_of(&waker) => worker::unpark(task),
+                waker => foreign.extend(waker),
+            },
         });
         self.publish(&wheel);
         drop(wheel);
-        wakers.into_iter().for_each(Waker::wake);
+        if !foreign.is_empty() {
+            wake_foreign(foreign);
+        }
     }
 
     /// When the next alarm rings, at the earliest.
