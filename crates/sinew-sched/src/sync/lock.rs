@@ -306,7 +306,7 @@ mod tests {
             count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             lock.unlock();
         }
-        model_bounded("mutex_late_unlock", 3, || {
+        model_bounded("mutex_late_unlock", 4, || {
             let lock = Arc::new(Lock::new());
             assert!(lock.try_lock());
             let counted = Arc::new(AtomicUsize::new(0));
