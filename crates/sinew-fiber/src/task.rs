@@ -82,9 +82,10 @@ pub unsafe fn run_task<T>(root: &Root, setup: &TaskSetup, body: impl FnOnce() ->
     record.id.set(setup.id);
     record.hook.set(Some(setup.hook));
     record.word.set(setup.word);
-    let number = thread::start_task(record);
+    let number = thread::next_id_after(record.belongs_to.get());
     record.task.set(number);
     record.belongs_to.set(number);
+    thread::slot().set(record);
     let outcome = catch_unwind(AssertUnwindSafe(body)).map_err(|payload| classify(record, payload));
     if record.bindings.borrow().is_some() {
         drop_bindings(record);

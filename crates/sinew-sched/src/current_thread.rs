@@ -117,6 +117,17 @@ impl CurrentThread {
         task.join()
     }
 
+    /// What the runtime is doing, as text: see [`Runtime::dump`](crate::Runtime::dump).
+    pub fn dump(&self) -> String {
+        self.shared.dump()
+    }
+
+    /// Makes dumps of the runtime on any thread: see [`Runtime::dumper`](crate::Runtime::dumper).
+    pub fn dumper(&self) -> impl Fn() -> String + Clone + Send + Sync + 'static {
+        let shared = self.shared;
+        move || shared.dump()
+    }
+
     /// Ends the runtime: cancels all tasks, runs them up to `grace`, kills what is left, runs it as long again, and
     /// says what did not end even so.
     pub fn shutdown(mut self, grace: Duration) -> Report {

@@ -78,6 +78,11 @@ impl Event {
         self.stopped.is_some()
     }
 
+    /// Takes the value out, and leaves `()` in its place.
+    pub fn take_value(&mut self) -> Value {
+        std::mem::replace(&mut self.value, Value::UNIT)
+    }
+
     /// Continues a task that has stopped: `value` is what its signal returns. False if it has not stopped, or has been
     /// ended since.
     pub fn resume(mut self, value: impl IntoValue) -> bool {

@@ -15,7 +15,7 @@ use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
 use sinew_fiber::raw::{may_await, polling, set_task_bindings};
 use sinew_fiber::{Cancelled, Refused, await_};
-use sinew_sync::atomic::Ordering;
+use sinew_sync::atomic::{AtomicBool, Ordering};
 use sinew_sync::thread::{self, Thread};
 
 use crate::core::Core;
@@ -99,22 +99,33 @@ pub fn block_on<F: Future>(future: F) -> Result<F::Output, Refused> {
             }
         }
     }
-    let waker = Waker::from(std::sync::Arc::new(ThreadWaker(thread::current())));
+    let wakes = std::sync::Arc::new(ThreadWaker { thread: thread::current(), woken: AtomicBool::new(false) });
+    let waker = Waker::from(wakes.clone());
     let mut context = Context::from_waker(&waker);
     let timers = OwnTimers::enter();
     loop {
         match polling(|| future.as_mut().poll(&mut context)) {
             Poll::Ready(output) => return Ok(output),
-            Poll::Pending => timers.park(),
+            Poll::Pending => {
+                while !wakes.woken.swap(false, Ordering::Acquire) {
+                    timers.park();
+                }
+            }
         }
     }
 }
 
-struct ThreadWaker(Thread);
+/// Wakes a thread in [`block_on`]. That it was woken is noted here as well: other code that parks on the thread, inside
+/// the poll, may use up the unpark.
+struct ThreadWaker {
+    thread: Thread,
+    woken: AtomicBool,
+}
 
 impl Wake for ThreadWaker {
     fn wake(self: std::sync::Arc<Self>) {
-        self.0.unpark();
+        self.woken.store(true, Ordering::Release);
+        self.thread.unpark();
     }
 }
 

@@ -25,7 +25,7 @@
 //!   [`defer`](sinew_fiber::defer) protect a cleanup.
 //! - Restart what fails, and continue what stops to ask: [`Events`].
 //! - Use futures: [`spawn_future`], [`block_on`], [`sleep_async`].
-//! - Run a fiber as a task: [`spawn_fiber`].
+//! - Run a fiber as a task: [`TaskBuilder::spawn_fiber`].
 //! - Test what takes time: [`ManualClock`], and [`CurrentThread`] for one step at a time.
 //!
 //! `docs/scheduler.md` in the repository explains all of it, with the rules and the limits.
@@ -53,6 +53,7 @@ mod clock;
 mod core;
 mod cpu;
 mod current_thread;
+mod dump;
 mod events;
 mod future;
 mod join;
@@ -86,7 +87,7 @@ pub use shared::Report;
 pub use sinew_core::Instant;
 pub use sleep::{Sleep, sleep_async};
 pub use slots::TaskId;
-pub use spawn::{TaskBuilder, spawn, spawn_fiber, task};
+pub use spawn::{TaskBuilder, spawn, task};
 pub use time::{sleep, sleep_until};
 pub use timeout::{Elapsed, Interval, deadline, interval, timeout};
 pub use worker::yield_now;

@@ -8,7 +8,8 @@
 //! So kinds of work are learned. A kind is a type of body, which is a place in the program. An idle worker tells the busy
 //! ones that they are watched ([`Watch::look`]); a worker that is watched measures what it runs, and if a body that it had
 //! resumed computes for [`LONG`] while others that are pinned here wait, its kind is noted as one to spread: the next
-//! [`SPREAD`] tasks of that kind are handed out to the workers in turns, and stay where they are handed. Tasks that talk
+//! [`SPREAD`] tasks of that kind are handed out to the workers in turns, and stay where they are handed, unless that worker
+//! does not change tasks from one look to the next: then an idle one takes what has not started. Tasks that talk
 //! are never long, so they are never spread. Nothing is measured while nobody is idle, and nothing is learned from work
 //! that balances itself.
 //!

@@ -67,7 +67,11 @@ mod model {
         }
 
         pub(crate) fn is_empty(&self) -> bool {
-            self.length.load(Ordering::Relaxed) == 0
+            self.len() == 0
+        }
+
+        pub(crate) fn len(&self) -> usize {
+            self.length.load(Ordering::Relaxed)
         }
 
         fn take(&self, from: fn(&mut VecDeque<T>) -> Option<T>) -> Steal<T> {
@@ -112,7 +116,7 @@ mod model {
         }
 
         pub(crate) fn len(&self) -> usize {
-            self.items.length.load(Ordering::Relaxed)
+            self.items.len()
         }
 
         pub(crate) fn is_empty(&self) -> bool {
@@ -131,6 +135,10 @@ mod model {
 
         pub(crate) fn is_empty(&self) -> bool {
             self.0.is_empty()
+        }
+
+        pub(crate) fn len(&self) -> usize {
+            self.0.len()
         }
     }
 }

@@ -32,6 +32,7 @@ pub struct Builder {
     grace: Duration,
     clock: Option<ManualClock>,
     pin_workers: Option<bool>,
+    look_again: bool,
 }
 
 impl Builder {
@@ -64,6 +65,14 @@ impl Builder {
     /// Lets `clock` tell the time, instead of the system: see [`ManualClock`].
     pub fn manual_clock(mut self, clock: &ManualClock) -> Builder {
         self.clock = Some(clock.clone());
+        self
+    }
+
+    /// Whether a worker that is idle while others are busy looks every now and then if one of them is stuck with tasks
+    /// that it could take. Without that it sleeps until somebody wakes it: for tests of whether somebody does.
+    #[doc(hidden)]
+    pub fn safety_nets(mut self, on: bool) -> Builder {
+        self.look_again = on;
         self
     }
 
@@ -106,7 +115,8 @@ impl Builder {
         drop(Stack::take(self.stack).map_err(std::io::Error::other)?);
         let queues: Vec<Queues> = (0..workers).map(|_| Queues::new()).collect();
         let clock = self.clock.clone().map_or(Clock::System, Clock::Manual);
-        let shared: &'static Shared = Box::leak(Box::new(Shared::new(&queues, self.stack, clock)));
+        let shared: &'static Shared =
+            Box::leak(Box::new(Shared::new(&queues, self.stack, clock, self.look_again)));
         if let Some(clock) = &self.clock {
             clock.drives(shared);
         }
@@ -135,7 +145,8 @@ impl Runtime {
     /// The options of a runtime.
     pub fn builder() -> Builder {
         let grace = Duration::from_secs(5);
-        Builder { workers: None, stack: StackSize::default(), grace, clock: None, pin_workers: None }
+        let stack = StackSize::default();
+        Builder { workers: None, stack, grace, clock: None, pin_workers: None, look_again: true }
     }
 
     /// Runs `body` as a task and waits for it.
@@ -171,6 +182,31 @@ impl Runtime {
     /// The options of a task.
     pub fn task(&self) -> TaskBuilder {
         TaskBuilder { shared: self.shared, options: Options::default() }
+    }
+
+    /// What the runtime is doing, as text for people: each worker with its queues, its counts and its next timer, then
+    /// up to 200 of the tasks that have not ended, with name, phase and cancel level.
+    ///
+    /// It may be asked for at any time, also when all workers are stuck. Nothing stands still for it, so it is a
+    /// snapshot that may be torn: its lines may contradict each other, a task may be missing that has just been spawned,
+    /// and a count may be behind. Tasks that are queued on one worker alone are only seen in the list of tasks.
+    ///
+    /// ```
+    /// use sinew_sched::Runtime;
+    ///
+    /// let runtime = Runtime::builder().workers(2).build()?;
+    /// assert!(runtime.dump().contains("worker 1: "));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn dump(&self) -> String {
+        self.shared.dump()
+    }
+
+    /// Makes [dumps](Runtime::dump) of the runtime for whoever has it, on any thread, also while the runtime is shut down
+    /// and afterwards: for a watchdog.
+    pub fn dumper(&self) -> impl Fn() -> String + Clone + Send + Sync + 'static {
+        let shared = self.shared;
+        move || shared.dump()
     }
 
     /// Ends the runtime: cancels all tasks, waits for them up to `grace`, kills what is left, waits as long again,

@@ -23,12 +23,13 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::time::Duration;
 
-use sinew_core::{Instant, Signal};
+use sinew_core::{Bindings, Instant, Signal};
 use sinew_fiber::raw::{abandon, catch, may_await, open_scope, re_raise};
 use sinew_fiber::{Cancelled, Level, Raised, Refused, StackSize, Value, shield};
 use sinew_sync::atomic::{AtomicBool, Ordering};
 use sinew_sync::{Arc, Mutex};
 
+use crate::events::Events;
 use crate::join::JoinHandle;
 use crate::reach::{Frame, Tripped, cancel_children};
 use crate::slots::TaskId;
@@ -112,25 +113,30 @@ impl Children {
     }
 
     /// A child has let go of everything: the last thing that it does.
-    pub(crate) fn ended(&self, error: Option<Raised>) {
-        let (waiters, unwanted) = {
+    pub(crate) fn ended(&self) {
+        let waiters: Vec<Waiter> = {
             let mut state = self.state.lock();
-            let unwanted = state.take_error(error);
             state.count -= 1;
-            let waiters: Vec<Waiter> = match state.count {
+            match state.count {
                 0 => std::iter::from_fn(|| state.waiters.tell(TOLD)).collect(),
                 _ => Vec::new(),
-            };
-            (waiters, unwanted)
+            }
         };
         waiters.into_iter().for_each(Waiter::wake);
-        drop(unwanted);
     }
 
-    /// Notes the failure of a child that its handle did not take.
-    fn failed(&self, error: Raised) {
-        let unwanted = self.state.lock().take_error(Some(error));
-        drop(unwanted);
+    /// Notes the failure of a child that its handle did not take, if it is the first; a child that was cancelled has not
+    /// failed. Returns what is not kept: its destructor may do anything, and is the caller's to run.
+    #[must_use = "its destructor is run by the caller"]
+    pub(crate) fn failed(&self, error: Option<Raised>) -> Option<Raised> {
+        let mut state = self.state.lock();
+        match error {
+            Some(error) if state.error.is_none() && !error.is_cancelled() => {
+                state.error = Some(error);
+                None
+            }
+            unwanted => unwanted,
+        }
     }
 
     /// Cancels or kills the words of all live children, and of those to come; says which have to be woken.
@@ -178,19 +184,6 @@ impl Awaited for Children {
     }
 
     fn hand_on(&self, _: &Node) {} // everybody is told
-}
-
-impl State {
-    /// Keeps the first failure; a child that was cancelled is none. Returns what is not kept, to be dropped unlocked.
-    fn take_error(&mut self, error: Option<Raised>) -> Option<Raised> {
-        match error {
-            Some(error) if self.error.is_none() && !error.is_cancelled() => {
-                self.error = Some(error);
-                None
-            }
-            unwanted => unwanted,
-        }
-    }
 }
 
 /// A scope whose children may borrow what lives longer than it; see [`scope`].
@@ -262,13 +255,21 @@ where
             state.error.take().or_else(|| state.cut_short.then(cancelled))
         };
         match (outcome, closed) {
-            (Err(raised), _) if !is_trip_of(&raised, frame) => re_raise(raised),
-            (_, Err(raised)) => re_raise(raised),
+            (Err(raised), _) if !is_trip_of(&raised, frame) => go_on(raised, error),
+            (_, Err(raised)) => go_on(raised, error),
             (Ok(Ok(result)), Ok(())) => error.map_or(Ok(result), Err),
             (Ok(Err(refused)), Ok(())) => Err(error.unwrap_or_else(|| refusal(refused))),
             (Err(_), Ok(())) => Err(error.unwrap_or_else(cancelled)),
         }
     })
+}
+
+/// Leaves a scope by an unwind that is not its own. The failure of a child, which nobody will see, is told.
+fn go_on(raised: Raised, error: Option<Raised>) -> ! {
+    if let Some(error) = error.filter(|error| !error.is_cancelled()) {
+        eprintln!("a child failed in a scope that was left by an unwind: {error:#}");
+    }
+    re_raise(raised)
 }
 
 fn is_trip_of(raised: &Raised, frame: Frame) -> bool {
@@ -366,6 +367,18 @@ impl<'scope> ScopedTaskBuilder<'scope> {
         self
     }
 
+    /// See [`TaskBuilder::supervisor`].
+    pub fn supervisor(mut self, events: &Events) -> Self {
+        self.builder = self.builder.supervisor(events);
+        self
+    }
+
+    /// See [`TaskBuilder::bindings`].
+    pub fn bindings(mut self, bindings: Bindings) -> Self {
+        self.builder = self.builder.bindings(bindings);
+        self
+    }
+
     /// Starts a child.
     pub fn spawn<F, T>(self, body: F) -> ScopedJoinHandle<'scope, T>
     where
@@ -380,7 +393,6 @@ impl<'scope> ScopedTaskBuilder<'scope> {
 }
 
 /// The handle of a child of a scope. Dropping it leaves the child to the scope.
-#[must_use = "a handle that is dropped leaves the child to the scope"]
 pub struct ScopedJoinHandle<'scope, T> {
     handle: ManuallyDrop<JoinHandle<T>>,
     children: &'scope Arc<Children>,
@@ -393,7 +405,11 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
     ///
     /// What the child ended with instead of returning. The scope does not report it again.
     pub fn join(self) -> Result<T, Raised> {
-        self.into_handle().join()
+        let children = self.children;
+        match self.into_handle().join_by(None, Some(children)) {
+            Ok(outcome) => outcome,
+            Err(_) => unreachable!("there is no deadline"),
+        }
     }
 
     /// See [`JoinHandle::join_timeout`].
@@ -413,7 +429,7 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
     pub fn join_until(self, deadline: Instant) -> Result<Result<T, Raised>, Self> {
         let children = self.children;
         self.into_handle()
-            .join_until(deadline)
+            .join_by(Some(deadline), Some(children))
             .map_err(|handle| ScopedJoinHandle { handle: ManuallyDrop::new(handle), children })
     }
 
@@ -448,9 +464,7 @@ impl<T> Drop for ScopedJoinHandle<'_, T> {
     fn drop(&mut self) {
         // SAFETY: taken once; `into_handle` does not drop `self`.
         let handle = unsafe { ManuallyDrop::take(&mut self.handle) };
-        if let Some(error) = handle.detach_or_take_error() {
-            self.children.failed(error);
-        }
+        drop(self.children.failed(handle.detach_or_take_error()));
     }
 }
 
@@ -484,7 +498,7 @@ mod tests {
             };
             for _ in 0..2 {
                 borrowed.fetch_sub(1, Ordering::Relaxed);
-                children.ended(None);
+                children.ended();
             }
             assert_eq!(parent.join().unwrap(), 0, "a child still borrows");
         });

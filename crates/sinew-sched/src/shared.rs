@@ -41,11 +41,11 @@ use sinew_sync::{Mutex, park_timeout};
 
 use crate::clock::{Clock, system_now};
 use crate::placement::Watch;
-use crate::queues::{Injector, Steal, Stealer};
+use crate::queues::{Injector, Steal};
 use crate::slots::{self, CHUNK, TaskId};
 use crate::task::{DONE, Task, TaskRef};
 use crate::timers::Timers;
-use crate::worker::Queues;
+use crate::worker::{Queues, Stealers};
 
 /// How long an idle worker sleeps while others are busy before it looks whether one of them has a backlog.
 const LOOK_AGAIN: Duration = Duration::from_micros(500);
@@ -67,8 +67,8 @@ const MOST_REPORTED: usize = 100;
 
 pub(crate) struct Shared {
     pub(crate) injector: Injector<&'static Task>,
-    /// The other ends of each worker's queues: new tasks, and woken ones.
-    pub(crate) stealers: Box<[(Stealer<&'static Task>, Stealer<&'static Task>)]>,
+    /// The other ends of each worker's queues.
+    pub(crate) stealers: Box<[Stealers]>,
     pub(crate) inboxes: Box<[Inbox]>,
     /// How many workers lie in their beds, or are about to get up.
     sleepers: AtomicUsize,
@@ -76,6 +76,8 @@ pub(crate) struct Shared {
     in_vain: AtomicU32,
     pub(crate) stack: StackSize,
     pub(crate) clock: Clock,
+    /// Whether idle workers look again while others are up.
+    look_again: bool,
     chunks: Mutex<Vec<&'static [Task]>>,
     free: Mutex<Vec<&'static Task>>,
     /// Tasks spawned by threads that are no workers.
@@ -121,6 +123,11 @@ impl Inbox {
         self.asleep.load(Ordering::Relaxed)
     }
 
+    /// True if there is nothing in the queue.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head.load(Ordering::Relaxed).is_null()
+    }
+
     /// Puts a task into the queue.
     fn push(&self, task: &'static Task) {
         let mut head = self.head.load(Ordering::Relaxed);
@@ -137,7 +144,7 @@ impl Inbox {
     /// Takes everything that is in the queue, oldest first. False if there was nothing. The worker does this, and others
     /// if it is stuck.
     pub(crate) fn drain(&self, mut each: impl FnMut(&'static Task)) -> bool {
-        if self.head.load(Ordering::Relaxed).is_null() {
+        if self.is_empty() {
             return false;
         }
         let mut newest = self.head.swap(ptr::null_mut(), Ordering::Acquire).cast_const();
@@ -160,15 +167,16 @@ impl Inbox {
 
 impl Shared {
     /// What workers with these queues share.
-    pub(crate) fn new(queues: &[Queues], stack: StackSize, clock: Clock) -> Shared {
+    pub(crate) fn new(queues: &[Queues], stack: StackSize, clock: Clock, look_again: bool) -> Shared {
         Shared {
             injector: Injector::new(),
             inboxes: queues.iter().map(|_| Inbox::new()).collect(),
-            stealers: queues.iter().map(|queues| (queues.new.stealer(), queues.woken.stealer())).collect(),
+            stealers: queues.iter().map(Queues::stealers).collect(),
             sleepers: AtomicUsize::new(0),
             in_vain: AtomicU32::new(0),
             stack,
             clock,
+            look_again,
             chunks: Mutex::new(Vec::new()),
             free: Mutex::new(Vec::new()),
             spawned_outside: AtomicU64::new(0),
@@ -265,12 +273,12 @@ impl Shared {
         inbox.asleep.store(true, Ordering::Relaxed);
         let others_busy = self.sleepers.fetch_add(1, Ordering::Relaxed) + 1 < self.inboxes.len();
         fence(Ordering::SeqCst);
-        let work = !inbox.head.load(Ordering::Relaxed).is_null()
+        let work = !inbox.is_empty()
             || !self.injector.is_empty()
-            || self.stealers.iter().any(|(new, woken)| !new.is_empty() || !woken.is_empty())
+            || self.stealers.iter().any(|queues| !queues.new.is_empty() || !queues.woken.is_empty())
             || self.has_ended();
         if !work && !self.clock_jumps(others_busy) {
-            let limits = [self.until(alarm), limit, others_busy.then_some(LOOK_AGAIN)];
+            let limits = [self.until(alarm), limit, (others_busy && self.look_again).then_some(LOOK_AGAIN)];
             let timeout = limits.into_iter().flatten().min();
             match timeout {
                 Some(timeout) if timeout.is_zero() => (),
@@ -299,8 +307,7 @@ impl Shared {
     /// Moves a manual clock to the next deadline of all, if everybody sleeps and nothing is queued.
     fn clock_jumps(&self, others_busy: bool) -> bool {
         let Clock::Manual(clock) = &self.clock else { return false };
-        let idle =
-            !others_busy && self.inboxes.iter().all(|inbox| inbox.head.load(Ordering::Relaxed).is_null());
+        let idle = !others_busy && self.inboxes.iter().all(Inbox::is_empty);
         if !idle || clock.is_held() {
             return false;
         }
@@ -326,7 +333,7 @@ impl Shared {
                 return Some(task);
             }
             for victim in (worker + 1..worker + workers).map(|victim| victim % workers) {
-                let (new, woken) = &self.stealers[victim];
+                let Stealers { new, woken, .. } = &self.stealers[victim];
                 if let Some(task) = attempt(woken.steal_batch_and_pop(&into.woken)) {
                     return Some(task);
                 }
@@ -367,10 +374,14 @@ impl Shared {
         self.free.lock().extend(slots);
     }
 
+    /// All slots of the runtime.
+    pub(crate) fn chunks(&self) -> Vec<&'static [Task]> {
+        self.chunks.lock().clone()
+    }
+
     /// Cancels or kills every task that there is.
     pub(crate) fn cancel_all(&self, level: Level) {
-        let chunks = self.chunks.lock().clone();
-        for task in chunks.into_iter().flatten() {
+        for task in self.chunks().into_iter().flatten() {
             let reference: TaskRef = task.reference();
             if task.state.is_live() {
                 task.word.cancel(level);
@@ -384,7 +395,7 @@ impl Shared {
     pub(crate) fn active(&self) -> u64 {
         let ended: u64 = self.inboxes.iter().map(|inbox| inbox.ended.load(Ordering::Acquire)).sum();
         let spawned: u64 = self.inboxes.iter().map(|inbox| inbox.spawned.load(Ordering::Acquire)).sum();
-        spawned + self.spawned_outside.load(Ordering::Acquire) - ended
+        spawned + self.spawned_outside() - ended
     }
 
     /// Admits no task any more. The fence is one of a pair, with [`Shared::tell_idle`]: either a worker sees that it
@@ -428,13 +439,26 @@ impl Shared {
         self.stopping.load(Ordering::Acquire)
     }
 
+    /// How far the runtime is, for people.
+    pub(crate) fn phase(&self) -> &'static str {
+        match (self.closed.load(Ordering::Relaxed), self.stopping.load(Ordering::Relaxed)) {
+            (_, true) => "stopping",
+            (true, false) => "shutting down",
+            (false, false) => "open",
+        }
+    }
+
+    /// Tasks that were spawned by threads that are no workers.
+    pub(crate) fn spawned_outside(&self) -> u64 {
+        self.spawned_outside.load(Ordering::Acquire)
+    }
+
     /// Which tasks are left.
     pub(crate) fn report(&self) -> Report {
         let left = self.active();
         let mut tasks = Vec::new();
         if left > 0 {
-            let chunks = self.chunks.lock().clone();
-            let live = chunks.into_iter().flatten().filter(|task| task.state.is_live());
+            let live = self.chunks().into_iter().flatten().filter(|task| task.state.is_live());
             let unfinished = live.filter(|task| task.join.load(Ordering::Relaxed) != DONE).map(Task::id);
             let names = self.names.lock();
             let named = unfinished.map(|id| (id, names.get(&id).map(|name| name.clone().into_owned())));
@@ -479,7 +503,7 @@ mod tests {
     use super::*;
 
     fn shared() -> Arc<Shared> {
-        Arc::new(Shared::new(&[Queues::new()], StackSize::KiB16, Clock::System))
+        Arc::new(Shared::new(&[Queues::new()], StackSize::KiB16, Clock::System, true))
     }
 
     /// A worker that sleeps when it finds nothing, and a push to its inbox: it always gets the task.
@@ -529,7 +553,7 @@ mod tests {
     fn of_two_workers_that_end_the_last_tasks_one_sees_it() {
         model("shared_last_end_is_seen", || {
             let queues = [Queues::new(), Queues::new()];
-            let shared = Arc::new(Shared::new(&queues, StackSize::KiB16, Clock::System));
+            let shared = Arc::new(Shared::new(&queues, StackSize::KiB16, Clock::System, true));
             shared.spawned_outside.store(2, Ordering::Relaxed);
             shared.stopping.store(true, Ordering::Relaxed);
             let ends = |shared: &Shared, worker: usize| {

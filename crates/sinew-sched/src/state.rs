@@ -41,6 +41,13 @@ const GENERATION: u32 = 32;
 
 pub(crate) struct StateWord(AtomicU64);
 
+/// What an onlooker sees of a task.
+pub(crate) struct Seen {
+    pub(crate) id: TaskId,
+    pub(crate) phase: &'static str,
+    pub(crate) notified: bool,
+}
+
 impl StateWord {
     /// The word of the slot with this number.
     pub(crate) fn new(index: u32) -> StateWord {
@@ -63,6 +70,19 @@ impl StateWord {
     /// True if there is a task in the slot.
     pub(crate) fn is_live(&self) -> bool {
         self.0.load(Ordering::Acquire) & PHASE != FREE
+    }
+
+    /// What the task in the slot is doing this moment; none if there is none.
+    pub(crate) fn see(&self) -> Option<Seen> {
+        let word = self.0.load(Ordering::Acquire);
+        let phase = match word & PHASE {
+            QUEUED => "queued",
+            RUNNING => "running",
+            PARKED => "parked",
+            _ => return None,
+        };
+        let id = TaskId::new(word as u32 >> INDEX, (word >> GENERATION) as u32);
+        Some(Seen { id, phase, notified: word & NOTIFIED != 0 })
     }
 
     /// Free to queued. Only whoever took the slot from the free list calls this.

@@ -147,7 +147,7 @@ mod tests {
     /// A task that is parked on a runtime without workers.
     fn parked() -> (&'static Shared, &'static Task) {
         let shared: &Shared =
-            Box::leak(Box::new(Shared::new(&[Queues::new()], StackSize::KiB16, Clock::System)));
+            Box::leak(Box::new(Shared::new(&[Queues::new()], StackSize::KiB16, Clock::System, true)));
         let task: &Task = Box::leak(Box::new(Task::new(0)));
         // SAFETY: a fresh slot, and the table of what is put there.
         unsafe {

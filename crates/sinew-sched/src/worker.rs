@@ -16,6 +16,7 @@
 use std::cell::{Cell, UnsafeCell};
 use std::collections::VecDeque;
 use std::ptr;
+use std::time::Duration;
 
 use sinew_fiber::StackError;
 use sinew_fiber::raw::{Running, StackPointer, switch};
@@ -23,7 +24,7 @@ use sinew_sync::atomic::Ordering;
 
 use crate::core::Core;
 use crate::placement::{self, Stopwatch};
-use crate::queues::{Deque, Steal};
+use crate::queues::{Deque, Steal, Stealer};
 use crate::reach;
 use crate::scope::Children;
 use crate::shared::{Inbox, Shared};
@@ -32,6 +33,12 @@ use crate::timers::Timers;
 
 /// Every how many turns the global queue, the inbox and the timers are looked at although there is local work.
 const FAIR: u32 = 61;
+
+/// Every how many of those turns the timers of the other workers are looked at as well.
+const OTHERS: u32 = 16;
+
+/// How late another worker's timers are when one that has work itself rings them.
+const OVERDUE: Duration = Duration::from_millis(1);
 
 /// Spare cores that a worker keeps.
 const SPARE_CORES: usize = 64;
@@ -50,17 +57,31 @@ enum Left {
     Spare(*const Core),
 }
 
-/// The two queues of a worker that others may steal from.
+/// The queues of a worker that others may steal from.
 pub(crate) struct Queues {
     /// Tasks that have not started, newest first.
     pub(crate) new: Deque<&'static Task>,
     /// Tasks that may go on on any worker and are ready, oldest first.
     pub(crate) woken: Deque<&'static Task>,
+    /// Tasks that have not started and were handed to this worker, oldest first. They stay, unless it is stuck.
+    pub(crate) handed: Deque<&'static Task>,
+}
+
+/// The other ends of a worker's [`Queues`].
+pub(crate) struct Stealers {
+    pub(crate) new: Stealer<&'static Task>,
+    pub(crate) woken: Stealer<&'static Task>,
+    pub(crate) handed: Stealer<&'static Task>,
 }
 
 impl Queues {
     pub(crate) fn new() -> Queues {
-        Queues { new: Deque::new_lifo(), woken: Deque::new_fifo() }
+        Queues { new: Deque::new_lifo(), woken: Deque::new_fifo(), handed: Deque::new_fifo() }
+    }
+
+    pub(crate) fn stealers(&self) -> Stealers {
+        let (new, woken) = (self.new.stealer(), self.woken.stealer());
+        Stealers { new, woken, handed: self.handed.stealer() }
     }
 }
 
@@ -303,7 +324,7 @@ impl Worker {
         let next = (self.next_in_turn.get() + 1) % self.shared.inboxes.len();
         self.next_in_turn.set(next);
         if next == self.index {
-            self.push_ready(task);
+            self.queues.handed.push(task);
         } else {
             self.shared.push_to(next, task);
         }
@@ -553,6 +574,7 @@ impl Worker {
                     // There is nobody to tell, and what was raised may raise again when it is dropped.
                     std::mem::forget(raised);
                 }
+                unreach(core, task);
                 free(task, self.shared);
             }
         }
@@ -565,23 +587,27 @@ impl Worker {
     /// The last step of a child of a scope.
     #[cold]
     fn finish_in(&self, task: &'static Task, core: &Core, children: &Children) {
-        let mut error = None;
         match task.settle() {
             Settled::Kept => (),
             Settled::Waits(waiter) => waiter.wake(),
             Settled::Detached => {
-                if task.has_raised() {
+                let error = if task.has_raised() {
                     // SAFETY: the body has ended, and its handle is gone.
-                    error = Some(unsafe { task.take_raised() });
+                    Some(unsafe { task.take_raised() })
                 } else {
                     // SAFETY: as above.
-                    let outcome = core.run(task, || unsafe { (task.table().drop_result)(task) });
-                    error = outcome.err();
+                    core.run(task, || unsafe { (task.table().drop_result)(task) }).err()
+                };
+                // A failure that the scope does not want is dropped as a result is.
+                let unwanted = children.failed(error);
+                if unwanted.is_some() {
+                    std::mem::forget(core.run(task, || drop(unwanted)));
                 }
+                unreach(core, task);
                 free(task, self.shared);
             }
         }
-        children.ended(error);
+        children.ended();
         let worker = here();
         worker.current.set(None);
         count(&worker.inbox().ended);
@@ -597,7 +623,8 @@ impl Worker {
         let watch = &self.inbox().watch;
         if watch.is_on() {
             // SAFETY: within one statement (module prose).
-            self.stopwatch.turn(watch, found, unsafe { !(*self.ready.get()).is_empty() });
+            let waiting = unsafe { !(*self.ready.get()).is_empty() } || !self.queues.handed.is_empty();
+            self.stopwatch.turn(watch, found, waiting);
         }
         found
     }
@@ -621,7 +648,13 @@ impl Worker {
         {
             return Some(task);
         }
-        self.pop_ready().or_else(|| self.queues.woken.pop()).or_else(|| self.queues.new.pop())
+        if turn % 8 == 1
+            && let Some(task) = self.queues.handed.pop()
+        {
+            return Some(task);
+        }
+        let here = self.pop_ready().or_else(|| self.queues.woken.pop());
+        here.or_else(|| self.queues.handed.pop()).or_else(|| self.queues.new.pop())
     }
 
     /// The next task, wherever it is, if there are turns left; it takes one of them.
@@ -635,17 +668,33 @@ impl Worker {
         Some(task)
     }
 
-    /// Looks at the inbox and the timers, and takes the oldest of the outsiders' tasks, or of our own, which the
-    /// newest would else keep waiting.
+    /// Looks at the inbox and the timers, and takes the oldest of the outsiders' tasks or of our own, in turns,
+    /// which the newest would else keep waiting.
     #[cold]
     fn find_fairly(&self) -> Option<&'static Task> {
         self.receive();
         self.timers().expire(&self.shared.clock);
-        let oldest = self.shared.injector.steal();
-        match oldest.or_else(|| self.shared.stealers[self.index].0.steal()) {
+        if self.turns.get().is_multiple_of(FAIR * OTHERS) {
+            self.ring_overdue();
+        }
+        let (own, outsiders) = (&self.shared.stealers[self.index].new, &self.shared.injector);
+        let oldest = if (self.turns.get() / FAIR).is_multiple_of(2) {
+            outsiders.steal().or_else(|| own.steal())
+        } else {
+            own.steal().or_else(|| outsiders.steal())
+        };
+        match oldest {
             Steal::Success(task) => Some(task),
             _ => None,
         }
+    }
+
+    /// Rings the timers of workers that are stuck. Who is idle does that too, but perhaps nobody is.
+    fn ring_overdue(&self) {
+        let clock = &self.shared.clock;
+        let overdue = |next| clock.now() - next >= OVERDUE;
+        let timers = self.shared.inboxes.iter().map(|inbox| &inbox.timers);
+        timers.filter(|timers| timers.next().is_some_and(overdue)).for_each(|timers| timers.expire(clock));
     }
 
     #[inline]
@@ -655,7 +704,9 @@ impl Worker {
     }
 
     fn receive(&self) -> bool {
-        self.inbox().drain(|task| self.push_ready(task))
+        self.inbox().drain(|task| {
+            if is_unstarted(task) { self.queues.handed.push(task) } else { self.push_ready(task) }
+        })
     }
 
     /// Looks everywhere, and sleeps until there is something. None when the runtime stops and no task is left, or, for
@@ -714,12 +765,13 @@ impl Worker {
         !self.queues.new.is_empty() || !self.queues.woken.is_empty()
     }
 
-    /// Takes the tasks that have not started and may run anywhere from the inbox of a worker that is stuck.
+    /// Takes tasks that have not started and may run anywhere from a worker that is stuck.
     fn rescue(&self, index: usize, inbox: &Inbox) {
-        inbox.drain(|task| match task.home() {
-            Home::None if !task.options().is_some_and(|options| options.pinned) => self.queues.new.push(task),
-            _ => self.shared.push_to(index, task),
+        inbox.drain(|task| {
+            if is_unstarted(task) { self.queues.new.push(task) } else { self.shared.push_to(index, task) }
         });
+        let handed = self.shared.stealers[index].handed.steal_batch_and_pop(&self.queues.new);
+        handed.success().into_iter().for_each(|task| self.queues.new.push(task));
     }
 
     /// Sees to it that somebody looks for backlogs while this worker, which was in bed, works.
@@ -744,6 +796,18 @@ impl Drop for Worker {
             self.shared.give_slots((*self.free.get()).drain(..));
         }
     }
+}
+
+/// The task on `core` is about to be freed: nobody reaches it any more, should it have let somebody since it ended.
+fn unreach(core: &Core, task: &Task) {
+    if core.reached.replace(false) {
+        reach::forget(task.id());
+    }
+}
+
+/// True if the task, which the caller has taken out of a queue, has not started and may do so anywhere.
+fn is_unstarted(task: &Task) -> bool {
+    matches!(task.home(), Home::None) && !task.options().is_some_and(|options| options.pinned)
 }
 
 fn table_is_thunk(task: &Task) -> bool {

@@ -1,0 +1,161 @@
+//! A dump says what a runtime is doing, also one that does nothing any more.
+#![cfg(not(any(loom, shuttle)))]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use sinew_fiber::shield;
+use sinew_sched::sync::Semaphore;
+use sinew_sched::{Runtime, sleep, spawn, yield_now};
+
+/// Waits until the dump says all of this. The workers take a moment to lie down.
+fn wait_for(dump: impl Fn() -> String, parts: &[&str]) -> String {
+    loop {
+        let text = dump();
+        if parts.iter().all(|part| text.contains(part)) {
+            return text;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_dump_shows_workers_that_sleep_and_a_task_that_is_parked() {
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let task = runtime.task().name("a sleeper").spawn(|| sleep(Duration::from_secs(3600)));
+    let line = format!("task {} \"a sleeper\": parked, not joined yet", task.id());
+    let text = wait_for(
+        || runtime.dump(),
+        &[&line, "worker 0: asleep, inbox empty, 0 new, 0 woken", "worker 1: asleep", "next timer in 3"],
+    );
+    assert!(
+        text.starts_with("runtime: 2 workers, 1 tasks, 1 spawned from outside, open\ninjector: 0 queued\n"),
+        "{text}"
+    );
+    task.cancel();
+    assert!(task.join().unwrap_err().is_cancelled());
+    wait_for(|| runtime.dump(), &["0 tasks,", "ended 1"]);
+}
+
+#[test]
+fn a_dump_is_made_while_every_worker_spins_and_work_waits_behind_them() {
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let (go, spinning) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let spinners: Vec<_> = (0..2)
+        .map(|_| {
+            let (go, spinning) = (go.clone(), spinning.clone());
+            runtime.task().name("spinner").spawn(move || {
+                spinning.fetch_add(1, Ordering::AcqRel);
+                while spinning.load(Ordering::Acquire) < 2 {
+                    std::hint::spin_loop(); // nobody is left who could take what is spawned now
+                }
+                let behind = spawn(|| ());
+                spinning.fetch_add(1, Ordering::AcqRel);
+                while go.load(Ordering::Acquire) == 0 {
+                    std::hint::spin_loop();
+                }
+                behind.join().unwrap();
+            })
+        })
+        .collect();
+    while spinning.load(Ordering::Acquire) < 4 {
+        std::thread::yield_now();
+    }
+    let waiting = runtime.spawn(|| ());
+    let text = runtime.dump();
+    assert_eq!(text.matches("\"spinner\": running, not joined yet").count(), 2, "{text}");
+    assert_eq!(
+        text.matches(": awake, inbox empty, 1 new, 0 woken, 0 handed, spawned 1, ended 0").count(),
+        2,
+        "{text}"
+    );
+    assert!(text.contains("injector: 1 queued"), "{text}");
+    assert!(text.contains(&format!("task {}: queued, not joined yet", waiting.id())), "{text}");
+    go.store(1, Ordering::Release);
+    spinners.into_iter().for_each(|task| task.join().unwrap());
+    waiting.join().unwrap();
+}
+
+#[test]
+fn a_dump_shows_who_is_joined_detached_cancelled_and_killed() {
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let dump = runtime.dumper();
+    runtime
+        .run(move || {
+            let gate = Arc::new(Semaphore::new(0));
+            let waits = || {
+                let gate = gate.clone();
+                spawn(move || shield(|| gate.acquire(1).unwrap().forget()))
+            };
+            let (cancelled, killed, joined) = (waits(), waits(), waits());
+            let lines = [
+                format!("task {}: parked, cancelled, not joined yet", cancelled.id()),
+                format!("task {}: parked, killed, not joined yet", killed.id()),
+                format!("task {}: parked, joined", joined.id()),
+                "parked, detached".to_owned(),
+                "running, ".to_owned(),
+                "1 ended tasks whose result nobody has taken".to_owned(),
+            ];
+            let joiner = spawn(move || joined.join().unwrap());
+            drop(waits());
+            let ended = spawn(|| 7);
+            cancelled.cancel();
+            killed.kill();
+            // They run when this task waits, and are shown as they are when it goes on.
+            wait_for(
+                || {
+                    yield_now();
+                    dump()
+                },
+                &lines.each_ref().map(String::as_str),
+            );
+            gate.add_permits(4);
+            cancelled.join().unwrap();
+            killed.join().unwrap();
+            joiner.join().unwrap();
+            assert_eq!(ended.join().unwrap(), 7);
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_dump_shows_some_hundred_tasks_and_counts_the_rest() {
+    let runtime = Runtime::builder().workers(1).build_current_thread().unwrap();
+    let tasks: Vec<_> = (0..300).map(|_| runtime.spawn(|| ())).collect();
+    let text = runtime.dump();
+    assert_eq!(text.lines().filter(|line| line.starts_with("task ")).count(), 200);
+    assert!(text.contains("and 100 more tasks"), "{text}");
+    let dump = runtime.dumper();
+    runtime.run_until_idle();
+    let text = std::thread::spawn(dump).join().unwrap();
+    assert!(text.contains("300 ended tasks whose result nobody has taken"), "{text}");
+    tasks.into_iter().for_each(|task| task.join().unwrap());
+}
+
+#[test]
+fn dumps_are_made_all_the_time_while_tasks_come_and_go() {
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let over = Arc::new(AtomicUsize::new(0));
+    let looker = {
+        let (dump, over) = (runtime.dumper(), over.clone());
+        std::thread::spawn(move || {
+            while over.load(Ordering::Acquire) == 0 {
+                assert!(dump().starts_with("runtime: 2 workers"));
+            }
+            dump
+        })
+    };
+    runtime
+        .run(|| {
+            for n in 0..2000u64 {
+                let tasks: Vec<_> = (0..4).map(|_| spawn(move || n)).collect();
+                tasks.into_iter().for_each(|task| assert_eq!(task.join().unwrap(), n));
+            }
+        })
+        .unwrap();
+    assert_eq!(runtime.shutdown(Duration::from_secs(60)).left, 0);
+    over.store(1, Ordering::Release);
+    let text = looker.join().unwrap()();
+    assert!(text.contains("0 tasks,") && text.contains("stopping"), "{text}");
+}

@@ -1,0 +1,228 @@
+//! What the stress tests share: runtimes of several sizes, a watchdog, and counts that must come out even.
+#![allow(dead_code, reason = "no test program uses all of it")]
+
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use sinew_sched::{Builder, Runtime};
+
+/// How many times longer than usual the tests run: `SINEW_STRESS`, or 1.
+pub(crate) fn scale() -> usize {
+    std::env::var("SINEW_STRESS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
+/// `usual` rounds, or more for who asked for it.
+pub(crate) fn rounds(usual: usize) -> usize {
+    usual * scale()
+}
+
+/// Runs `test` with one worker, two, and more than there are cores; each with idle workers that look again by themselves,
+/// and with ones that sleep until they are woken.
+pub(crate) fn with_runtimes(test: impl Fn(&Runtime)) {
+    for nets in [true, false] {
+        for workers in [1, 2, 8] {
+            with_runtime(Runtime::builder().workers(workers).safety_nets(nets), &test);
+        }
+    }
+}
+
+/// Runs `test` with so many workers, of which the idle ones look after the others. For tests in which a task keeps its
+/// worker busy until another, which it has queued, was run by somebody else.
+pub(crate) fn with_idle_lookers(workers: &[usize], test: impl Fn(&Runtime, usize)) {
+    for &workers in workers {
+        with_runtime(Runtime::builder().workers(workers), |runtime| test(runtime, workers));
+    }
+}
+
+/// Runs `test` with a runtime, which has to end with nothing left.
+pub(crate) fn with_runtime(builder: Builder, test: impl FnOnce(&Runtime)) {
+    let runtime = builder.clone().build().unwrap();
+    let watchdog = Watchdog::new(format!("{builder:?}"));
+    watchdog.watch(&runtime);
+    test(&runtime);
+    let dump = runtime.dumper();
+    let report = runtime.shutdown(Duration::from_secs(60));
+    assert_eq!(report.left, 0, "{report:?}\n{}", dump());
+}
+
+type Dump = Box<dyn Fn() -> String + Send>;
+
+/// Ends the process, with a dump of the runtimes, if it is not dropped in time.
+///
+/// The time is the only thing that a clock decides here, and it is so long that only a hang reaches it.
+pub(crate) struct Watchdog {
+    state: Arc<(Mutex<Watched>, Condvar)>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+struct Watched {
+    over: bool,
+    dumps: Vec<Dump>,
+}
+
+impl Watchdog {
+    pub(crate) fn new(what: String) -> Watchdog {
+        let state = Arc::new((Mutex::new(Watched { over: false, dumps: Vec::new() }), Condvar::new()));
+        let test = std::thread::current().name().unwrap_or("a test").to_owned();
+        let deadline = Instant::now() + Duration::from_secs(120) * scale().min(20) as u32;
+        let watched = state.clone();
+        let thread = std::thread::spawn(move || {
+            let (state, over) = &*watched;
+            let mut state = state.lock().unwrap();
+            while !state.over {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    bark(&test, &what, &state.dumps);
+                }
+                state = over.wait_timeout(state, left).unwrap().0;
+            }
+        });
+        Watchdog { state, thread: Some(thread) }
+    }
+
+    /// Has a dump of `runtime` printed if there is a hang.
+    pub(crate) fn watch(&self, runtime: &Runtime) {
+        self.watch_dump(Box::new(runtime.dumper()));
+    }
+
+    pub(crate) fn watch_dump(&self, dump: Dump) {
+        self.state.0.lock().unwrap().dumps.push(dump);
+    }
+}
+
+/// Two dumps, a second apart: what differs still moves. The harness would keep what is printed, hence the plain writes.
+fn bark(test: &str, what: &str, dumps: &[Dump]) -> ! {
+    let mut stderr = std::io::stderr();
+    let _ = writeln!(stderr, "\n{test} hangs, with {what}");
+    for _ in 0..2 {
+        for dump in dumps {
+            let _ = writeln!(stderr, "{}", dump());
+        }
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    std::process::abort();
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.state.0.lock().unwrap().over = true;
+        self.state.1.notify_all();
+        let _ = self.thread.take().unwrap().join();
+    }
+}
+
+/// Counts values that are made and dropped: each that was made is dropped once.
+#[derive(Clone, Default)]
+pub(crate) struct Tally(Arc<Counts>);
+
+#[derive(Default)]
+struct Counts {
+    made: AtomicUsize,
+    dropped: AtomicUsize,
+}
+
+/// A value of a [`Tally`], with a number in it that is wrong as soon as it was dropped.
+pub(crate) struct Counted {
+    tally: Tally,
+    number: u64,
+    alive: u64,
+}
+
+const ALIVE: u64 = 0x5a5a_1234_5a5a_4321;
+
+impl Tally {
+    pub(crate) fn new() -> Tally {
+        Tally::default()
+    }
+
+    pub(crate) fn value(&self, number: u64) -> Counted {
+        self.0.made.fetch_add(1, Ordering::Relaxed);
+        Counted { tally: self.clone(), number, alive: ALIVE }
+    }
+
+    pub(crate) fn made(&self) -> usize {
+        self.0.made.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn dropped(&self) -> usize {
+        self.0.dropped.load(Ordering::Acquire)
+    }
+
+    /// So many were made, and all of them dropped.
+    #[track_caller]
+    pub(crate) fn assert_even(&self, made: usize) {
+        assert_eq!((self.made(), self.dropped()), (made, made), "made and dropped");
+    }
+}
+
+impl Counted {
+    pub(crate) fn number(&self) -> u64 {
+        assert_eq!(self.alive, ALIVE, "used after it was dropped");
+        self.number
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        assert_eq!(std::mem::replace(&mut self.alive, 0), ALIVE, "dropped twice");
+        self.tally.0.dropped.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// A random number, the same in every run.
+pub(crate) fn next(seed: &mut u64) -> u64 {
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    *seed
+}
+
+pub(crate) const SEED: u64 = 88_172_645_463_325_252;
+
+/// A value that comes later, once, and whoever waits for it.
+#[derive(Default)]
+pub(crate) struct Later(Mutex<(Option<u64>, Option<Waker>)>);
+
+impl Later {
+    pub(crate) fn set(&self, value: u64) {
+        let waker = {
+            let mut state = self.0.lock().unwrap();
+            assert!(state.0.replace(value).is_none(), "set twice");
+            state.1.take()
+        };
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    pub(crate) async fn get(&self) -> u64 {
+        std::future::poll_fn(|context| {
+            let mut state = self.0.lock().unwrap();
+            match state.0.take() {
+                Some(value) => Poll::Ready(value),
+                None => {
+                    state.1 = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+}
+
+/// Says that it is over when it is dropped, also by a test that fails, to threads that go on until then.
+pub(crate) struct Over<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Waits on the thread until `done`; the watchdog sees to it that this ends.
+pub(crate) fn spin_until(done: impl Fn() -> bool) {
+    while !done() {
+        std::thread::yield_now();
+    }
+}
