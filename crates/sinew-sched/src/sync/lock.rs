@@ -302,26 +302,30 @@ mod tests {
     /// Whoever gives the lock back may come so late to the queue that others have had the lock meanwhile, and one has it.
     #[test]
     fn whoever_is_late_to_give_the_lock_on_does_not_give_away_what_another_has() {
-        fn alone(lock: &Lock, inside: &AtomicUsize) {
-            assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0);
-            inside.fetch_sub(1, Ordering::Relaxed);
+        fn count(lock: &Lock, count: &AtomicUsize) {
+            count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             lock.unlock();
         }
         model_bounded("mutex_late_unlock", 4, || {
             let lock = Arc::new(Lock::new());
             assert!(lock.try_lock());
-            let inside = Arc::new(AtomicUsize::new(0));
-            let (one, other) = (inside.clone(), inside);
+            let counted = Arc::new(AtomicUsize::new(0));
+            let passed = Arc::new(AtomicUsize::new(0));
+            let (one, other, passes) = (counted.clone(), counted.clone(), passed.clone());
             let waiter = spawn(&lock, move |lock| {
                 assert!(lock.lock(None).unwrap());
-                alone(lock, &one);
+                count(lock, &one);
             });
-            let passes = spawn(&lock, move |lock| {
-                (0..2).filter(|_| lock.try_lock()).for_each(|_| alone(lock, &other));
+            let passing = spawn(&lock, move |lock| {
+                for _ in (0..2).filter(|_| lock.try_lock()) {
+                    count(lock, &other);
+                    passes.fetch_add(1, Ordering::Relaxed);
+                }
             });
             lock.unlock();
             waiter.join().unwrap();
-            passes.join().unwrap();
+            passing.join().unwrap();
+            assert_eq!(counted.load(Ordering::Relaxed), 1 + passed.load(Ordering::Relaxed));
             assert!(free(&lock));
         });
     }
