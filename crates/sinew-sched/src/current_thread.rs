@@ -139,7 +139,7 @@ impl CurrentThread {
         self.shared.close();
         for level in [Level::Cancel, Level::Kill] {
             let deadline = system_now() + grace;
-            while self.shared.active() > 0 && system_now() < deadline {
+            while !self.shared.try_end() && system_now() < deadline {
                 self.shared.cancel_all(level);
                 if self.worker.enter(Some(TURNS)) == TURNS {
                     let limit = (deadline - system_now()).min(LOOK_AGAIN);
@@ -149,7 +149,9 @@ impl CurrentThread {
         }
         let report = self.shared.report();
         self.shared.stop();
-        if report.left == 0 {
+        if report.left > 0 {
+            self.shared.abandon();
+        } else {
             // SAFETY: not used again: `self` is being dropped, or consumed.
             unsafe { ManuallyDrop::drop(&mut self.worker) };
             self.shared.give_chunks();

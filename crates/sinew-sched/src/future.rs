@@ -22,10 +22,11 @@ use crate::core::Core;
 use crate::events::Supervised;
 use crate::join::JoinHandle;
 use crate::reach;
+use crate::scope::cancelled;
 use crate::shared::Shared;
 use crate::sleep::OwnTimers;
 use crate::slots::TaskId;
-use crate::spawn::{Configured, Options, options_of};
+use crate::spawn::{Configured, Options, options_of, over};
 use crate::task::{Kind, Ran, Table, Task, TaskRef, drop_result, no_options};
 use crate::worker;
 
@@ -48,6 +49,10 @@ where
     F: Future<Output: Send + 'static> + Send + 'static,
 {
     let worker = worker::current().filter(|worker| ptr::eq(worker.shared, shared));
+    if worker.is_none() && !shared.count_outside() {
+        drop(future);
+        return over(shared, cancelled());
+    }
     let task = worker.map_or_else(|| shared.take_slot(), |worker| worker.take_slot());
     // SAFETY: a fresh slot, with a table for what is put there.
     let handle = unsafe {
@@ -57,10 +62,7 @@ where
     shared.admit(task);
     match worker {
         Some(worker) => worker.push_new(task),
-        None => {
-            shared.spawned_outside.fetch_add(1, Ordering::AcqRel);
-            shared.inject(task);
-        }
+        None => shared.inject(task),
     }
     handle
 }

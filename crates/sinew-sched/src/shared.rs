@@ -62,6 +62,9 @@ pub struct Report {
     pub tasks: Vec<(TaskId, Option<String>)>,
 }
 
+/// The bit of the count of outsiders' tasks that says that the runtime has ended, so there will be no more.
+const ENDED: u64 = 1 << 63;
+
 /// Tasks that a report names.
 const MOST_REPORTED: usize = 100;
 
@@ -80,8 +83,8 @@ pub(crate) struct Shared {
     look_again: bool,
     chunks: Mutex<Vec<&'static [Task]>>,
     free: Mutex<Vec<&'static Task>>,
-    /// Tasks spawned by threads that are no workers.
-    pub(crate) spawned_outside: AtomicU64,
+    /// Tasks spawned by threads that are no workers, and [`ENDED`].
+    spawned_outside: AtomicU64,
     /// No task is admitted any more.
     closed: AtomicBool,
     /// The workers end when no task is left.
@@ -185,6 +188,17 @@ impl Shared {
             names: Mutex::new(HashMap::new()),
             drained: Mutex::new(None),
         }
+    }
+
+    /// Counts a task that a thread is about to spawn which is no worker. False if the runtime has ended: nobody would run
+    /// it. The fence is one of a pair, with [`Shared::close`]: either whoever closes sees the count, or we are seen to
+    /// be late by [`Shared::admit`].
+    pub(crate) fn count_outside(&self) -> bool {
+        let one_more = |count| (count & ENDED == 0).then_some(count + 1);
+        let counted =
+            self.spawned_outside.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok();
+        fence(Ordering::SeqCst);
+        counted
     }
 
     /// What becomes of a new task: once the runtime is shutting down it is cancelled from its start.
@@ -393,20 +407,26 @@ impl Shared {
     /// How many tasks were spawned and have not ended. Exact when it is zero: what has ended is counted before what
     /// was spawned, and nothing ends before it was spawned.
     pub(crate) fn active(&self) -> u64 {
+        self.active_and_outside().0
+    }
+
+    /// The same, and the word with the count of the outsiders' tasks that it was found by.
+    fn active_and_outside(&self) -> (u64, u64) {
         let ended: u64 = self.inboxes.iter().map(|inbox| inbox.ended.load(Ordering::Acquire)).sum();
         let spawned: u64 = self.inboxes.iter().map(|inbox| inbox.spawned.load(Ordering::Acquire)).sum();
-        spawned + self.spawned_outside() - ended
+        let outside = self.spawned_outside.load(Ordering::Acquire);
+        (spawned + (outside & !ENDED) - ended, outside)
     }
 
     /// Admits no task any more. The fence is one of a pair, with [`Shared::tell_idle`]: either a worker sees that it
-    /// has to tell, or what it has ended is seen here.
+    /// has to tell, or what it has ended is seen here; and of another, with [`Shared::count_outside`].
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
     }
 
-    /// Cancels or kills every task, and waits until no task is left, or until `deadline`.
-    pub(crate) fn drain(&self, level: Level, grace: Duration) -> u64 {
+    /// Cancels or kills every task, and waits until the runtime has ended, or until `deadline`. True if it has ended.
+    pub(crate) fn drain(&self, level: Level, grace: Duration) -> bool {
         const LONGEST: Duration = Duration::from_millis(100);
         let deadline = system_now() + grace;
         *self.drained.lock() = Some(thread::current());
@@ -415,11 +435,10 @@ impl Shared {
             // Again and again: who spawns pays for no fence, so a new task may have found the runtime open and not
             // been found here.
             self.cancel_all(level);
-            let active = self.active();
-            let left = deadline - system_now();
-            if active == 0 || left.is_zero() {
+            let (ended, left) = (self.try_end(), deadline - system_now());
+            if ended || left.is_zero() {
                 *self.drained.lock() = None;
-                return active;
+                return ended;
             }
             park_timeout(left.min(pause));
             pause = (2 * pause).min(LONGEST);
@@ -450,13 +469,18 @@ impl Shared {
 
     /// Tasks that were spawned by threads that are no workers.
     pub(crate) fn spawned_outside(&self) -> u64 {
-        self.spawned_outside.load(Ordering::Acquire)
+        self.spawned_outside.load(Ordering::Acquire) & !ENDED
     }
 
-    /// Which tasks are left.
+    /// Which tasks are left of the runtime, which is closed. If none, it has ended.
     pub(crate) fn report(&self) -> Report {
-        let left = self.active();
         let mut tasks = Vec::new();
+        let left = loop {
+            let left = self.active();
+            if left > 0 || self.try_end() {
+                break left;
+            }
+        };
         if left > 0 {
             let live = self.chunks().into_iter().flatten().filter(|task| task.state.is_live());
             let unfinished = live.filter(|task| task.join.load(Ordering::Relaxed) != DONE).map(Task::id);
@@ -469,7 +493,37 @@ impl Shared {
 
     /// True if the workers may end.
     fn has_ended(&self) -> bool {
-        self.stopping.load(Ordering::Acquire) && self.active() == 0
+        self.is_stopping() && self.try_end()
+    }
+
+    /// Ends the runtime, which is closed, if no task is left: from then on there will be none. If a thread counts one
+    /// meanwhile, the exchange fails. True if it has ended.
+    pub(crate) fn try_end(&self) -> bool {
+        let (active, outside) = self.active_and_outside();
+        if outside & ENDED != 0 || active > 0 {
+            return outside & ENDED != 0;
+        }
+        let (word, ended) = (&self.spawned_outside, outside | ENDED);
+        match word.compare_exchange(outside, ended, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => true,
+            Err(now) => now & ENDED != 0,
+        }
+    }
+
+    /// Nobody will run anything any more, although tasks are left.
+    pub(crate) fn abandon(&self) {
+        self.spawned_outside.fetch_or(ENDED, Ordering::AcqRel);
+    }
+
+    /// Cancels the tasks that nobody has cancelled. A runtime that a task of its own has shut down has nobody else who
+    /// looks again for tasks that found it open and were not found.
+    fn cancel_missed(&self) {
+        let live = self.chunks().into_iter().flatten().filter(|task| task.state.is_live());
+        for task in live.filter(|task| task.word.level().is_none()) {
+            let reference = task.reference();
+            task.word.cancel(Level::Cancel);
+            crate::worker::unpark(reference);
+        }
     }
 
     /// A worker has run out of work: tells whoever waits in [`Shared::drain`], if the runtime is closed. True if the
@@ -482,7 +536,11 @@ impl Shared {
         {
             thread.unpark();
         }
-        self.has_ended()
+        let ended = self.has_ended();
+        if self.is_stopping() && !ended {
+            self.cancel_missed();
+        }
+        ended
     }
 
     /// Gives the slots of a runtime that has ended to others; chunks with a slot that a handle still has stay.

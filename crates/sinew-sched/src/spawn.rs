@@ -5,15 +5,14 @@ use std::ptr;
 
 use sinew_core::{Bindings, Signal};
 use sinew_fiber::raw::{Inherited, inherit_bindings, set_task_bindings, set_task_mask, set_task_name};
-use sinew_fiber::{Fiber, IntoValue, StackSize, Value, propagate};
+use sinew_fiber::{Fiber, IntoValue, Raised, StackSize, Value, propagate};
 use sinew_sync::Arc;
-use sinew_sync::atomic::Ordering;
 
 use crate::core::Core;
 use crate::events::{Events, STOPPING, Supervised};
 use crate::future::future_table;
 use crate::join::JoinHandle;
-use crate::scope::{Children, End};
+use crate::scope::{Children, End, cancelled};
 use crate::shared::Shared;
 use crate::task::{Kind, Ran, Table, Task, drop_result, no_options};
 use crate::worker;
@@ -30,6 +29,18 @@ pub(crate) struct Options {
     pub(crate) bindings: Option<Inherited>,
     /// The scope that waits for it.
     pub(crate) scope: Option<Arc<Children>>,
+}
+
+impl Options {
+    /// The handle of a task with these options that was over before it began, because its runtime has ended.
+    fn over<T>(self, shared: &'static Shared) -> JoinHandle<T> {
+        let handle = over(shared, cancelled());
+        if let Some(events) = self.supervisor {
+            let supervised = Supervised { events, task: handle.id(), name: self.name };
+            drop(supervised.ended::<()>(Err(cancelled())));
+        }
+        handle
+    }
 }
 
 /// A body with options.
@@ -68,6 +79,10 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
+    if !shared.count_outside() {
+        drop(body);
+        return over(shared, cancelled());
+    }
     let task = shared.take_slot();
     // SAFETY: a fresh slot, prepared for a body that returns a `T`.
     let handle = unsafe {
@@ -75,9 +90,18 @@ where
         JoinHandle::new(task, shared)
     };
     shared.admit(task);
-    shared.spawned_outside.fetch_add(1, Ordering::AcqRel);
     shared.inject(task);
     handle
+}
+
+/// The handle of a task that was over before it began, because its runtime has ended.
+pub(crate) fn over<T>(shared: &'static Shared, raised: Raised) -> JoinHandle<T> {
+    let task = shared.take_slot();
+    // SAFETY: a fresh slot, which holds no result of any type.
+    unsafe {
+        task.prepare_ended(raised, shared);
+        JoinHandle::new(task, shared)
+    }
 }
 
 /// The options of a task, for the runtime that runs the caller; [`Runtime::task`](crate::Runtime::task) is for others.
@@ -219,6 +243,10 @@ impl TaskBuilder {
         let TaskBuilder { shared, options } = self;
         let (pinned, name, scope) = (options.pinned, options.name.clone(), options.scope.clone());
         let worker = worker::current().filter(|worker| ptr::eq(worker.shared, shared));
+        if worker.is_none() && !shared.count_outside() {
+            drop(body);
+            return options.over(shared);
+        }
         let task = worker.map_or_else(|| shared.take_slot(), |worker| worker.take_slot());
         // SAFETY: a fresh slot; the caller's promise.
         let handle = unsafe {
@@ -235,10 +263,8 @@ impl TaskBuilder {
         match worker {
             Some(worker) if pinned => worker.push_new_pinned(task),
             Some(worker) => worker.push_new(task),
-            None => {
-                shared.spawned_outside.fetch_add(1, Ordering::AcqRel);
-                if pinned { shared.push_to(0, task) } else { shared.inject(task) }
-            }
+            None if pinned => shared.push_to(0, task),
+            None => shared.inject(task),
         }
         handle
     }

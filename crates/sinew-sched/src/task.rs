@@ -167,6 +167,18 @@ impl Task {
         self.state.publish();
     }
 
+    /// Makes a free slot a task that ended with `raised` before it began, and that its handle frees.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Task::prepare`]; the caller makes a handle for it.
+    pub(crate) unsafe fn prepare_ended(&'static self, raised: Raised, shared: &'static Shared) {
+        // SAFETY: the caller's promise; what the table is for is the box that `end` would have put there.
+        unsafe { self.prepare(Box::new(raised), &RAISED, shared) };
+        self.state.claim();
+        self.join.store(DONE, Ordering::Release);
+    }
+
     #[inline]
     pub(crate) fn table(&self) -> &'static Table {
         self.table.get().expect("a spawned task has a table")
