@@ -11,12 +11,12 @@ use std::fmt;
 use std::time::Duration;
 
 use sinew_core::{Instant, Mask, Signal};
-use sinew_fiber::raw::{Remote, is_shielded};
+use sinew_fiber::raw::{Remote, is_shielded, polling};
 use sinew_fiber::{Hook, IntoValue, Level, Raised, Refused, Trace, Value};
 use sinew_sync::{Arc, Mutex};
 
 use crate::clock::now;
-use crate::core::park_on_await;
+use crate::core::{Core, park_on_await};
 use crate::reach;
 use crate::slots::TaskId;
 use crate::task::TaskRef;
@@ -233,17 +233,36 @@ pub(crate) struct Supervised {
 }
 
 impl Supervised {
-    /// Tells how the task ended. What it raised goes to the supervisor; whoever joins gets its text.
-    pub(crate) fn ended<T>(&self, outcome: Result<T, Raised>) -> Result<T, Raised> {
-        let (signal, value, trace, outcome) = match outcome {
-            Ok(result) => (Signal::Ok, Value::UNIT, None, Ok(result)),
-            Err(Raised { signal, value, trace }) => {
-                let text = Value::error(Told(format!("{value:?}")));
-                (signal, value, trace, Err(Raised { signal, value: text, trace: None }))
+    /// Tells how the task on `core` ended. What it raised goes to the supervisor; whoever joins gets its text.
+    ///
+    /// The text, and the destructors of all events if nobody else has the queue any more, are foreign code: it runs as
+    /// part of the task, and may raise, but not block.
+    pub(crate) fn ended<T>(self, core: &Core, outcome: Result<T, Raised>) -> Result<T, Raised> {
+        let task = self.task.slot();
+        let outcome = match outcome {
+            Ok(result) => {
+                self.push(Signal::Ok, Value::UNIT, None, None);
+                Ok(result)
+            }
+            Err(raised) => {
+                let shown = core.run(task, || polling(|| format!("{:?}", raised.value)));
+                let text = shown.unwrap_or_else(|again| {
+                    std::mem::forget(again); // the first error is the one that is told
+                    "a value that cannot be shown".to_owned()
+                });
+                Err(self.raised(raised, text))
             }
         };
-        self.push(signal, value, trace, None);
+        if let Err(raised) = core.run(task, || polling(|| drop(self))) {
+            std::mem::forget(raised); // there is nobody to tell
+        }
         outcome
+    }
+
+    /// Tells what the task ended with; returns what whoever joins gets.
+    pub(crate) fn raised(&self, Raised { signal, value, trace }: Raised, text: String) -> Raised {
+        self.push(signal, value, trace, None);
+        Raised { signal, value: Value::error(Told(text)), trace: None }
     }
 
     fn push(&self, signal: Signal, value: Value, trace: Option<Box<Trace>>, stopped: Option<Stopped>) {

@@ -229,7 +229,7 @@ unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
         }
     };
     if let Some(supervised) = supervised {
-        outcome = supervised.ended(outcome);
+        outcome = supervised.ended(core, outcome);
     }
     if P::CONFIGURED {
         core.shared.names.lock().remove(&task.id());

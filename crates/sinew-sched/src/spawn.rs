@@ -5,7 +5,7 @@ use std::ptr;
 
 use sinew_core::{Bindings, Signal};
 use sinew_fiber::raw::{Inherited, inherit_bindings, set_task_bindings, set_task_mask, set_task_name};
-use sinew_fiber::{Fiber, IntoValue, Raised, StackSize, Value, propagate};
+use sinew_fiber::{Cancelled, Fiber, IntoValue, Raised, StackSize, Value, propagate};
 use sinew_sync::Arc;
 
 use crate::core::Core;
@@ -37,7 +37,7 @@ impl Options {
         let handle = over(shared, cancelled());
         if let Some(events) = self.supervisor {
             let supervised = Supervised { events, task: handle.id(), name: self.name };
-            drop(supervised.ended::<()>(Err(cancelled())));
+            drop(supervised.raised(cancelled(), Cancelled.to_string()));
         }
         handle
     }
@@ -361,8 +361,8 @@ where
         None => core.run(task, body),
     };
     let end = End::of(&outcome);
-    if let Some(supervised) = &supervised {
-        outcome = supervised.ended(outcome);
+    if let Some(supervised) = supervised {
+        outcome = supervised.ended(core, outcome);
     }
     if named {
         core.shared.names.lock().remove(&task.id());
