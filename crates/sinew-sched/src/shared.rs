@@ -21,7 +21,13 @@
 //! looked; if none is, it wakes one with the first task that it spawns. Whoever is woken so, and finds nothing, lies
 //! down while another is up.
 //!
-//! Models: `shared_push_or_sleep`, `shared_inject_or_sleep`, `shared_last_end_is_seen`.
+//! # The end
+//!
+//! A runtime ends when it is closed and as many tasks have ended as were spawned. Tasks are spawned by tasks, which are
+//! counted themselves, and by threads. So the end is one exchange of the word in which the threads count ([`ENDED`]):
+//! a thread that counts before it is waited for, and one that comes later is told.
+//!
+//! Models: `shared_push_or_sleep`, `shared_inject_or_sleep`, `shared_last_end_is_seen`, `shared_late_spawn_or_end`.
 //!
 //! A runtime's `Shared` is never freed, nor are its slots: a waker may still be about to wake a worker when the
 //! task that it woke has ended, and the runtime with it. That is some hundred bytes per runtime and 64 for each task
@@ -190,15 +196,11 @@ impl Shared {
         }
     }
 
-    /// Counts a task that a thread is about to spawn which is no worker. False if the runtime has ended: nobody would run
-    /// it. The fence is one of a pair, with [`Shared::close`]: either whoever closes sees the count, or we are seen to
-    /// be late by [`Shared::admit`].
+    /// Counts a task that a thread which is no worker is about to spawn. False if the runtime has ended: nobody would run
+    /// it. One that is counted is waited for, and cancelled if need be ([`Shared::try_end`]).
     pub(crate) fn count_outside(&self) -> bool {
         let one_more = |count| (count & ENDED == 0).then_some(count + 1);
-        let counted =
-            self.spawned_outside.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok();
-        fence(Ordering::SeqCst);
-        counted
+        self.spawned_outside.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok()
     }
 
     /// What becomes of a new task: once the runtime is shutting down it is cancelled from its start.
@@ -419,7 +421,7 @@ impl Shared {
     }
 
     /// Admits no task any more. The fence is one of a pair, with [`Shared::tell_idle`]: either a worker sees that it
-    /// has to tell, or what it has ended is seen here; and of another, with [`Shared::count_outside`].
+    /// has to tell, or what it has ended is seen here.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
@@ -624,6 +626,37 @@ mod tests {
             };
             let seen = ends(&shared, 0);
             assert!(other.join().unwrap() || seen);
+        });
+    }
+
+    /// A thread spawns on a runtime that ends: its task is run, or the thread is told that nobody would.
+    #[test]
+    fn a_task_from_outside_is_run_or_refused() {
+        model("shared_late_spawn_or_end", || {
+            let shared = shared();
+            let task: &'static Task = Box::leak(Box::new(Task::new(0)));
+            shared.stopping.store(true, Ordering::Relaxed);
+            let worker = {
+                let shared = shared.clone();
+                thread::spawn(move || {
+                    let mut ran = 0;
+                    loop {
+                        while shared.injector.steal().success().is_some() {
+                            ran += 1;
+                            shared.inboxes[0].ended.store(ran, Ordering::Release);
+                        }
+                        if shared.tell_idle() {
+                            return ran;
+                        }
+                        shared.sleep(0, None);
+                    }
+                })
+            };
+            let counted = shared.count_outside();
+            if counted {
+                shared.inject(task);
+            }
+            assert_eq!(worker.join().unwrap(), u64::from(counted));
         });
     }
 
