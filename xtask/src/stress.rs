@@ -13,12 +13,13 @@ use crate::report::{Tests, ended_test};
 use crate::workspace;
 
 pub(crate) const HELP: &str = "\
-cargo xtask stress [--runs N] [--limit SECONDS]
+cargo xtask stress [--runs N] [--scale N] [--limit SECONDS]
 
 Builds the release tests of the crates that switch stacks and schedule, and runs them N times with 1, 2
 and 8 test threads in turn. The first failure ends the run.
 
   --runs N          how often (20)
+  --scale N         how much longer than in ci the stress tests run (5), by SINEW_STRESS
   --limit SECONDS   how long one test program may take before it counts as hanging (300)
 ";
 
@@ -30,6 +31,7 @@ const TEST_THREADS: [&str; 3] = ["1", "2", "8"];
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let mut options = Options::new(arguments);
     let runs = options.number("--runs", 20)?;
+    let scale = options.number("--scale", 5)?;
     let limit = Duration::from_secs(options.number("--limit", 300)?);
     options.finish()?;
 
@@ -40,7 +42,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         let threads = TEST_THREADS[(run - 1) as usize % TEST_THREADS.len()];
         let mut tests = Tests::default();
         for program in &programs {
-            tests += run_once(program, threads, limit).map_err(Failure::Work)?;
+            tests += run_once(program, threads, scale, limit).map_err(Failure::Work)?;
         }
         total += tests;
         println!(
@@ -55,9 +57,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn run_once(program: &Program, threads: &str, limit: Duration) -> Result<Tests, String> {
+fn run_once(program: &Program, threads: &str, scale: u64, limit: Duration) -> Result<Tests, String> {
     let mut command = program.command();
-    command.env("RUST_TEST_THREADS", threads);
+    command.env("RUST_TEST_THREADS", threads).env("SINEW_STRESS", scale.to_string());
     let finished = process::run_within(&mut command, Show::Nothing, limit, |process, printed| {
         println!("{} hangs after {} s", program.name(), limit.as_secs());
         print_threads(process);
@@ -70,7 +72,11 @@ fn run_once(program: &Program, threads: &str, limit: Duration) -> Result<Tests, 
     })?;
     if !finished.end.is_success() {
         finished.lines().for_each(|line| println!("{line}"));
-        return Err(format!("{} failed with RUST_TEST_THREADS={threads}: {}", program.name(), finished.end));
+        return Err(format!(
+            "{} failed with RUST_TEST_THREADS={threads} SINEW_STRESS={scale}: {}",
+            program.name(),
+            finished.end
+        ));
     }
     Ok(Tests::count(finished.lines()))
 }

@@ -146,7 +146,7 @@ impl CurrentThread {
         let levels: &[Level] = if std::thread::panicking() { &[] } else { &[Level::Cancel, Level::Kill] };
         for &level in levels {
             let deadline = system_now() + grace;
-            while self.shared.active() > 0 && system_now() < deadline {
+            while !self.shared.try_end() && system_now() < deadline {
                 self.shared.cancel_all(level);
                 if self.worker.enter(Some(TURNS)) == TURNS {
                     let limit = (deadline - system_now()).min(LOOK_AGAIN);
@@ -156,8 +156,9 @@ impl CurrentThread {
         }
         let report = self.shared.report();
         self.shared.stop();
-        self.shared.end();
-        if report.left == 0 {
+        if report.left > 0 {
+            self.shared.abandon();
+        } else {
             // SAFETY: not used again: `self` is being dropped, or consumed.
             unsafe { ManuallyDrop::drop(&mut self.worker) };
             self.shared.give_chunks();

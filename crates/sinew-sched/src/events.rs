@@ -13,12 +13,12 @@ use std::fmt;
 use std::time::Duration;
 
 use sinew_core::{Instant, Mask, Signal};
-use sinew_fiber::raw::{Remote, is_shielded};
+use sinew_fiber::raw::{Remote, is_shielded, polling};
 use sinew_fiber::{Cancelled, Hook, IntoValue, Level, Raised, Refused, Trace, Value};
 use sinew_sync::{Arc, Mutex};
 
 use crate::clock::now;
-use crate::core::park_on_await;
+use crate::core::{Core, park_on_await};
 use crate::reach;
 use crate::slots::TaskId;
 use crate::task::TaskRef;
@@ -251,17 +251,18 @@ impl Events {
 pub(crate) struct EventSender(Arc<Shared>);
 
 impl EventSender {
-    /// Never waits, and loses nothing as long as somebody can receive.
-    fn push(&self, event: Event) {
+    /// Never waits, and loses nothing. Gives the event back if nobody can receive it: its destructor is foreign code.
+    #[must_use = "its destructor is run by the caller"]
+    fn push(&self, event: Event) -> Option<Event> {
         let mut state = self.0.0.lock();
         if state.closed {
-            drop(state);
-            return drop(event); // its destructor is the user's code
+            return Some(event);
         }
         state.events.push_back(event);
         let waiter = state.waiters.tell(TOLD);
         drop(state);
         waiter.into_iter().for_each(Waiter::wake);
+        None
     }
 }
 
@@ -295,26 +296,53 @@ pub(crate) struct Supervised {
 }
 
 impl Supervised {
-    /// Tells how the task ended. What it raised goes to the supervisor; whoever joins gets its text.
-    pub(crate) fn ended<T>(&self, outcome: Result<T, Raised>) -> Result<T, Raised> {
-        let (signal, value, trace, outcome) = match outcome {
-            Ok(result) => (Signal::Ok, Value::UNIT, None, Ok(result)),
+    /// Tells how the task on `core` ended. What it raised goes to the supervisor; whoever joins gets its text.
+    ///
+    /// The text, and the destructors of all events if nobody else has the queue any more, are foreign code: it runs as
+    /// part of the task, and may raise, but not block.
+    pub(crate) fn ended<T>(self, core: &Core, outcome: Result<T, Raised>) -> Result<T, Raised> {
+        let task = self.task.slot();
+        let (unheard, outcome) = match outcome {
+            Ok(result) => (self.push(Signal::Ok, Value::UNIT, None, None), Ok(result)),
             Err(raised) if raised.value.is::<Cancelled>() => {
                 let joined = Raised { signal: raised.signal, value: Value::new(Cancelled), trace: None };
-                (raised.signal, raised.value, raised.trace, Err(joined))
+                (self.push(raised.signal, raised.value, raised.trace, None), Err(joined))
             }
-            Err(Raised { signal, value, trace }) => {
-                let text = Value::error(Told(format!("{value:?}")));
-                (signal, value, trace, Err(Raised { signal, value: text, trace: None }))
+            Err(raised) => {
+                let shown = core.run(task, || polling(|| format!("{:?}", raised.value)));
+                let text = shown.unwrap_or_else(|again| {
+                    std::mem::forget(again); // the first error is the one that is told
+                    "a value that cannot be shown".to_owned()
+                });
+                let (unheard, joined) = self.raised(raised, text);
+                (unheard, Err(joined))
             }
         };
-        self.push(signal, value, trace, None);
+        if let Err(raised) = core.run(task, || polling(|| drop((unheard, self)))) {
+            std::mem::forget(raised); // there is nobody to tell
+        }
         outcome
     }
 
-    fn push(&self, signal: Signal, value: Value, trace: Option<Box<Trace>>, stopped: Option<Stopped>) {
+    /// Tells what the task ended with; returns what whoever joins gets, and the event if nobody can receive it.
+    pub(crate) fn raised(
+        &self,
+        Raised { signal, value, trace }: Raised,
+        text: String,
+    ) -> (Option<Event>, Raised) {
+        let unheard = self.push(signal, value, trace, None);
+        (unheard, Raised { signal, value: Value::error(Told(text)), trace: None })
+    }
+
+    fn push(
+        &self,
+        signal: Signal,
+        value: Value,
+        trace: Option<Box<Trace>>,
+        stopped: Option<Stopped>,
+    ) -> Option<Event> {
         let (task, name) = (self.task, self.name.clone());
-        self.events.push(Event { task, name, signal, value, trace, stopped });
+        self.events.push(Event { task, name, signal, value, trace, stopped })
     }
 }
 
@@ -332,7 +360,7 @@ impl Hook for Supervised {
             return park_on_await(signal);
         }
         let (task, place) = (TaskRef::of(self.task), Arc::new(Place::new()));
-        self.push(signal, payload, None, Some(Stopped { task, place: place.clone() }));
+        drop(self.push(signal, payload, None, Some(Stopped { task, place: place.clone() })));
         loop {
             let word = &task.task.word;
             let ends = !is_shielded() && (word.level().is_some() || reach::tripped(self.task).is_some());
@@ -387,7 +415,7 @@ mod tests {
                 let events = events.clone();
                 thread::spawn(move || events.recv().unwrap().signal)
             };
-            events.sender().push(event());
+            assert!(events.sender().push(event()).is_none());
             assert_eq!(receiver.join().unwrap(), Signal::Ok);
             assert!(events.is_empty());
         });
@@ -405,7 +433,7 @@ mod tests {
                 let events = events.clone();
                 thread::spawn(move || drop(events.recv().unwrap()))
             };
-            events.sender().push(event());
+            assert!(events.sender().push(event()).is_none());
             drop(Waiting::new(&events, &node)); // as an unwind does
             receiver.join().unwrap();
             assert!(events.is_empty());

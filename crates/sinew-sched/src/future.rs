@@ -22,10 +22,11 @@ use crate::core::Core;
 use crate::events::Supervised;
 use crate::join::JoinHandle;
 use crate::reach;
+use crate::scope::cancelled;
 use crate::shared::Shared;
 use crate::sleep::OwnTimers;
 use crate::slots::TaskId;
-use crate::spawn::{Configured, Options, options_of, refused, spawn_on};
+use crate::spawn::{Configured, Options, options_of, over, spawn_on};
 use crate::task::{Kind, Ran, Table, Task, TaskRef, drop_result, no_options};
 use crate::worker;
 
@@ -48,8 +49,9 @@ where
     F: Future<Output: Send + 'static> + Send + 'static,
 {
     let worker = worker::current().filter(|worker| ptr::eq(worker.shared, shared));
-    if worker.is_none() && !shared.admit_outside() {
-        return refused(shared);
+    if worker.is_none() && !shared.count_outside() {
+        drop(future);
+        return over(shared, cancelled());
     }
     let task = worker.map_or_else(|| shared.take_slot(), |worker| worker.take_slot());
     // SAFETY: a fresh slot, with a table for what is put there.
@@ -230,8 +232,7 @@ unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
         }
     };
     if let Some(supervised) = supervised {
-        let told = core.run(task, || polling(move || supervised.ended(outcome)));
-        outcome = told.unwrap_or_else(Err);
+        outcome = supervised.ended(core, outcome);
     }
     if P::CONFIGURED {
         core.shared.names.lock().remove(&task.id());

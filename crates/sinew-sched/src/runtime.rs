@@ -259,11 +259,8 @@ impl Runtime {
             self.shared.stop();
             return self.shared.report();
         }
-        for level in [Level::Cancel, Level::Kill] {
-            if self.shared.active() > 0 {
-                self.shared.drain(level, grace);
-            }
-        }
+        let mut levels = [Level::Cancel, Level::Kill].into_iter();
+        let _ = self.shared.try_end() || levels.any(|level| self.shared.drain(level, grace));
         let report = self.shared.report();
         self.shared.stop();
         if report.left == 0 {

@@ -287,7 +287,8 @@ fn refusal(refused: Refused) -> Raised {
     Raised { signal: Signal::Error, value: Value::new(refused), trace: None }
 }
 
-fn cancelled() -> Raised {
+/// What a task that was cancelled ends with.
+pub(crate) fn cancelled() -> Raised {
     Raised { signal: Signal::Error, value: Value::new(Cancelled), trace: None }
 }
 

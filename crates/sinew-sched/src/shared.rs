@@ -21,7 +21,13 @@
 //! looked; if none is, it wakes one with the first task that it spawns. Whoever is woken so, and finds nothing, lies
 //! down while another is up.
 //!
-//! Models: `shared_push_or_sleep`, `shared_inject_or_sleep`, `shared_last_end_is_seen`, `shared_spawn_or_end`.
+//! # The end
+//!
+//! A runtime ends when it is closed and as many tasks have ended as were spawned. Tasks are spawned by tasks, which are
+//! counted themselves, and by threads. So the end is one exchange of the word in which the threads count ([`ENDED`]):
+//! a thread that counts before it is waited for, and one that comes later is told.
+//!
+//! Models: `shared_push_or_sleep`, `shared_inject_or_sleep`, `shared_last_end_is_seen`, `shared_late_spawn_or_end`.
 //!
 //! A runtime's `Shared` is never freed, nor are its slots: a waker may still be about to wake a worker when the
 //! task that it woke has ended, and the runtime with it. That is some hundred bytes per runtime and 64 for each task
@@ -62,6 +68,9 @@ pub struct Report {
     pub tasks: Vec<(TaskId, Option<String>)>,
 }
 
+/// The bit of the count of outsiders' tasks that says that the runtime has ended, so there will be no more.
+const ENDED: u64 = 1 << 63;
+
 /// Tasks that a report names.
 const MOST_REPORTED: usize = 100;
 
@@ -80,14 +89,12 @@ pub(crate) struct Shared {
     look_again: bool,
     chunks: Mutex<Vec<&'static [Task]>>,
     free: Mutex<Vec<&'static Task>>,
-    /// Tasks spawned by threads that are no workers.
-    pub(crate) spawned_outside: AtomicU64,
+    /// Tasks spawned by threads that are no workers, and [`ENDED`].
+    spawned_outside: AtomicU64,
     /// No task is admitted any more.
     closed: AtomicBool,
     /// The workers end when no task is left.
     stopping: AtomicBool,
-    /// No worker will run anything any more.
-    ended: Mutex<bool>,
     /// The names of the tasks that have one and have not ended.
     pub(crate) names: Mutex<HashMap<TaskId, Cow<'static, str>>>,
     /// Who waits for the last task to end.
@@ -184,10 +191,16 @@ impl Shared {
             spawned_outside: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
-            ended: Mutex::new(false),
             names: Mutex::new(HashMap::new()),
             drained: Mutex::new(None),
         }
+    }
+
+    /// Counts a task that a thread which is no worker is about to spawn. False if the runtime has ended: nobody would run
+    /// it. One that is counted is waited for, and cancelled if need be ([`Shared::try_end`]).
+    pub(crate) fn count_outside(&self) -> bool {
+        let one_more = |count| (count & ENDED == 0).then_some(count + 1);
+        self.spawned_outside.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok()
     }
 
     /// What becomes of a new task: once the runtime is shutting down it is cancelled from its start.
@@ -396,9 +409,15 @@ impl Shared {
     /// How many tasks were spawned and have not ended. Exact when it is zero: what has ended is counted before what
     /// was spawned, and nothing ends before it was spawned.
     pub(crate) fn active(&self) -> u64 {
+        self.active_and_outside().0
+    }
+
+    /// The same, and the word with the count of the outsiders' tasks that it was found by.
+    fn active_and_outside(&self) -> (u64, u64) {
         let ended: u64 = self.inboxes.iter().map(|inbox| inbox.ended.load(Ordering::Acquire)).sum();
         let spawned: u64 = self.inboxes.iter().map(|inbox| inbox.spawned.load(Ordering::Acquire)).sum();
-        spawned + self.spawned_outside() - ended
+        let outside = self.spawned_outside.load(Ordering::Acquire);
+        (spawned + (outside & !ENDED) - ended, outside)
     }
 
     /// Admits no task any more. The fence is one of a pair, with [`Shared::tell_idle`]: either a worker sees that it
@@ -408,8 +427,8 @@ impl Shared {
         fence(Ordering::SeqCst);
     }
 
-    /// Cancels or kills every task, and waits until no task is left, or until `deadline`.
-    pub(crate) fn drain(&self, level: Level, grace: Duration) -> u64 {
+    /// Cancels or kills every task, and waits until the runtime has ended, or until `deadline`. True if it has ended.
+    pub(crate) fn drain(&self, level: Level, grace: Duration) -> bool {
         const LONGEST: Duration = Duration::from_millis(100);
         let deadline = system_now() + grace;
         *self.drained.lock() = Some(thread::current());
@@ -418,11 +437,10 @@ impl Shared {
             // Again and again: who spawns pays for no fence, so a new task may have found the runtime open and not
             // been found here.
             self.cancel_all(level);
-            let active = self.active();
-            let left = deadline - system_now();
-            if active == 0 || left.is_zero() {
+            let (ended, left) = (self.try_end(), deadline - system_now());
+            if ended || left.is_zero() {
                 *self.drained.lock() = None;
-                return active;
+                return ended;
             }
             park_timeout(left.min(pause));
             pause = (2 * pause).min(LONGEST);
@@ -453,13 +471,18 @@ impl Shared {
 
     /// Tasks that were spawned by threads that are no workers.
     pub(crate) fn spawned_outside(&self) -> u64 {
-        self.spawned_outside.load(Ordering::Acquire)
+        self.spawned_outside.load(Ordering::Acquire) & !ENDED
     }
 
-    /// Which tasks are left.
+    /// Which tasks are left of the runtime, which is closed. If none, it has ended.
     pub(crate) fn report(&self) -> Report {
-        let left = self.active();
         let mut tasks = Vec::new();
+        let left = loop {
+            let left = self.active();
+            if left > 0 || self.try_end() {
+                break left;
+            }
+        };
         if left > 0 {
             let live = self.chunks().into_iter().flatten().filter(|task| task.state.is_live());
             let unfinished = live.filter(|task| task.join.load(Ordering::Relaxed) != DONE).map(Task::id);
@@ -472,33 +495,37 @@ impl Shared {
 
     /// True if the workers may end.
     fn has_ended(&self) -> bool {
-        if !self.stopping.load(Ordering::Acquire) || self.active() > 0 {
-            return false;
-        }
-        let mut ended = self.ended.lock();
-        *ended |= self.active() == 0; // see `admit_outside`
-        *ended
+        self.is_stopping() && self.try_end()
     }
 
-    /// Nothing will be run any more, whatever is left.
-    pub(crate) fn end(&self) {
-        *self.ended.lock() = true;
+    /// Ends the runtime, which is closed, if no task is left: from then on there will be none. If a thread counts one
+    /// meanwhile, the exchange fails. True if it has ended.
+    pub(crate) fn try_end(&self) -> bool {
+        let (active, outside) = self.active_and_outside();
+        if outside & ENDED != 0 || active > 0 {
+            return outside & ENDED != 0;
+        }
+        let (word, ended) = (&self.spawned_outside, outside | ENDED);
+        match word.compare_exchange(outside, ended, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => true,
+            Err(now) => now & ENDED != 0,
+        }
     }
 
-    /// Counts a task that a thread from outside is about to queue. False if the runtime has ended: nobody would run it.
-    ///
-    /// Either it is counted before the workers decide, under the lock, that no task is left; or that is seen here. While
-    /// the runtime is open no lock is needed: the fence is one of a pair with [`Shared::close`], which comes before the
-    /// workers' decision.
-    #[must_use = "a task that nobody runs must not be queued"]
-    pub(crate) fn admit_outside(&self) -> bool {
-        self.spawned_outside.fetch_add(1, Ordering::AcqRel);
-        fence(Ordering::SeqCst);
-        if self.closed.load(Ordering::Relaxed) && *self.ended.lock() {
-            self.spawned_outside.fetch_sub(1, Ordering::AcqRel);
-            return false;
+    /// Nobody will run anything any more, although tasks are left.
+    pub(crate) fn abandon(&self) {
+        self.spawned_outside.fetch_or(ENDED, Ordering::AcqRel);
+    }
+
+    /// Cancels the tasks that nobody has cancelled. A runtime that a task of its own has shut down has nobody else who
+    /// looks again for tasks that found it open and were not found.
+    fn cancel_missed(&self) {
+        let live = self.chunks().into_iter().flatten().filter(|task| task.state.is_live());
+        for task in live.filter(|task| task.word.level().is_none()) {
+            let reference = task.reference();
+            task.word.cancel(Level::Cancel);
+            crate::worker::unpark(reference);
         }
-        true
     }
 
     /// A worker has run out of work: tells whoever waits in [`Shared::drain`], if the runtime is closed. True if the
@@ -511,7 +538,11 @@ impl Shared {
         {
             thread.unpark();
         }
-        self.has_ended()
+        let ended = self.has_ended();
+        if self.is_stopping() && !ended {
+            self.cancel_missed();
+        }
+        ended
     }
 
     /// Gives the slots of a runtime that has ended to others; chunks with a slot that a handle still has stay.
@@ -598,24 +629,34 @@ mod tests {
         });
     }
 
-    /// A thread that spawns against a worker that is about to end: the worker sees the task, or the thread sees that it
-    /// has ended.
+    /// A thread spawns on a runtime that ends: its task is run, or the thread is told that nobody would.
     #[test]
     fn a_task_from_outside_is_run_or_refused() {
-        model("shared_spawn_or_end", || {
+        model("shared_late_spawn_or_end", || {
             let shared = shared();
             let task: &'static Task = Box::leak(Box::new(Task::new(0)));
+            shared.stopping.store(true, Ordering::Relaxed);
             let worker = {
                 let shared = shared.clone();
-                thread::spawn(move || shared.tell_idle())
+                thread::spawn(move || {
+                    let mut ran = 0;
+                    loop {
+                        while shared.injector.steal().success().is_some() {
+                            ran += 1;
+                            shared.inboxes[0].ended.store(ran, Ordering::Release);
+                        }
+                        if shared.tell_idle() {
+                            return ran;
+                        }
+                        shared.sleep(0, None);
+                    }
+                })
             };
-            shared.close();
-            shared.stopping.store(true, Ordering::Release);
-            let admitted = shared.admit_outside();
-            if admitted {
-                shared.injector.push(task);
+            let counted = shared.count_outside();
+            if counted {
+                shared.inject(task);
             }
-            assert!(!(worker.join().unwrap() && admitted), "nobody runs it");
+            assert_eq!(worker.join().unwrap(), u64::from(counted));
         });
     }
 

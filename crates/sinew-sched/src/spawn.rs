@@ -12,7 +12,7 @@ use crate::core::Core;
 use crate::events::{EventSender, Events, STOPPING, Supervised};
 use crate::future::future_table;
 use crate::join::JoinHandle;
-use crate::scope::{Children, End};
+use crate::scope::{Children, End, cancelled};
 use crate::shared::Shared;
 use crate::task::{Kind, Ran, Table, Task, drop_result, no_options};
 use crate::worker;
@@ -29,6 +29,18 @@ pub(crate) struct Options {
     pub(crate) bindings: Option<Inherited>,
     /// The scope that waits for it.
     pub(crate) scope: Option<Arc<Children>>,
+}
+
+impl Options {
+    /// The handle of a task with these options that was over before it began, because its runtime has ended.
+    fn over<T>(self, shared: &'static Shared) -> JoinHandle<T> {
+        let handle = over(shared, cancelled());
+        if let Some(events) = self.supervisor {
+            let supervised = Supervised { events, task: handle.id(), name: self.name };
+            drop(supervised.raised(cancelled(), Cancelled.to_string()));
+        }
+        handle
+    }
 }
 
 /// A body with options.
@@ -67,8 +79,9 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    if !shared.admit_outside() {
-        return refused(shared);
+    if !shared.count_outside() {
+        drop(body);
+        return over(shared, cancelled());
     }
     let task = shared.take_slot();
     // SAFETY: a fresh slot, prepared for a body that returns a `T`.
@@ -81,12 +94,12 @@ where
     handle
 }
 
-/// The handle of a task that came too late to be run.
-pub(crate) fn refused<T>(shared: &'static Shared) -> JoinHandle<T> {
+/// The handle of a task that was over before it began, because its runtime has ended.
+pub(crate) fn over<T>(shared: &'static Shared, raised: Raised) -> JoinHandle<T> {
     let task = shared.take_slot();
-    // SAFETY: a fresh slot; there is no `T` in it.
+    // SAFETY: a fresh slot, which holds no result of any type.
     unsafe {
-        task.prepare_ended(Raised { signal: Signal::Error, value: Value::new(Cancelled), trace: None });
+        task.prepare_ended(raised, shared);
         JoinHandle::new(task, shared)
     }
 }
@@ -272,8 +285,9 @@ impl TaskBuilder {
         let TaskBuilder { shared, options } = self;
         let (pinned, name, scope) = (options.pinned, options.name.clone(), options.scope.clone());
         let worker = worker::current().filter(|worker| ptr::eq(worker.shared, shared));
-        if worker.is_none() && !shared.admit_outside() {
-            return refused(shared);
+        if worker.is_none() && !shared.count_outside() {
+            drop(body);
+            return options.over(shared);
         }
         let task = worker.map_or_else(|| shared.take_slot(), |worker| worker.take_slot());
         // SAFETY: a fresh slot; the caller's promise.
@@ -390,8 +404,7 @@ where
     };
     let end = End::of(&outcome);
     if let Some(supervised) = supervised {
-        let told = core.run(task, move || supervised.ended(outcome));
-        outcome = told.unwrap_or_else(Err);
+        outcome = supervised.ended(core, outcome);
     }
     if named {
         core.shared.names.lock().remove(&task.id());

@@ -167,18 +167,15 @@ impl Task {
         self.state.publish();
     }
 
-    /// Makes a task of a free slot that has ended already, with `raised`.
+    /// Makes a free slot a task that ended with `raised` before it began, and that its handle frees.
     ///
     /// # Safety
     ///
-    /// The caller took the slot from a free list.
-    pub(crate) unsafe fn prepare_ended(&'static self, raised: Raised) {
-        self.home.set(ptr::null());
-        self.word.reset();
-        self.state.publish();
+    /// As for [`Task::prepare`]; the caller makes a handle for it.
+    pub(crate) unsafe fn prepare_ended(&'static self, raised: Raised, shared: &'static Shared) {
+        // SAFETY: the caller's promise; what the table is for is the box that `end` would have put there.
+        unsafe { self.prepare(Box::new(raised), &RAISED, shared) };
         self.state.claim();
-        // SAFETY: nothing is in the slot.
-        unsafe { self.end::<()>(Err(raised)) };
         self.join.store(DONE, Ordering::Release);
     }
 

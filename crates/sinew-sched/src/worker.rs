@@ -751,7 +751,9 @@ impl Worker {
                 self.shared.wake_all();
                 return None;
             }
-            if self.look_after_others() {
+            self.look_after_others();
+            // Both may have woken tasks of this worker, and nobody else would tell it.
+            if self.has_work() {
                 continue;
             }
             self.shared.found_nothing();
@@ -769,9 +771,8 @@ impl Worker {
     }
 
     /// Looks whether others have too much to do. For one that has not changed tasks since the last look it does what does
-    /// not need that worker: rings its timers, and takes what may run anywhere from its inbox. True if that gave this
-    /// worker something to do.
-    fn look_after_others(&self) -> bool {
+    /// not need that worker: rings its timers, and takes what may run anywhere from its queues.
+    fn look_after_others(&self) {
         let others = self.shared.inboxes.iter().enumerate().filter(|(index, _)| *index != self.index);
         for (index, inbox) in others.filter(|(_, inbox)| !inbox.is_asleep()) {
             if inbox.watch.look() {
@@ -779,13 +780,14 @@ impl Worker {
                 self.rescue(index, inbox);
             }
         }
-        // An alarm of another may have woken a task of this one.
+    }
+
+    /// True if there is a task in a queue of this worker, the inbox aside.
+    fn has_work(&self) -> bool {
+        let Queues { new, woken, handed } = &self.queues;
         // SAFETY: within one statement (module prose).
         let ready = unsafe { !(*self.ready.get()).is_empty() };
-        ready
-            || !self.queues.new.is_empty()
-            || !self.queues.woken.is_empty()
-            || !self.queues.handed.is_empty()
+        ready || !new.is_empty() || !woken.is_empty() || !handed.is_empty()
     }
 
     /// Takes tasks that have not started and may run anywhere from a worker that is stuck.

@@ -106,7 +106,8 @@ fn children_of_a_scope_that_is_cancelled_meanwhile_all_end_and_let_go_of_everyth
                         }
                         n
                     });
-                    assert!(outcome.is_err(), "a scope that was cancelled says so");
+                    // Those that were spawned before it may all have returned.
+                    assert!(outcome.is_err() || before == 0, "a scope that was cut short says so");
                 }
             })
             .unwrap();

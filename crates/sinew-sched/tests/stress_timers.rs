@@ -3,12 +3,15 @@
 
 mod support;
 
+use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use sinew_sched::{
-    Elapsed, ManualClock, Runtime, now, scope, sleep, sleep_async, spawn, spawn_future, timeout, yield_now,
+    Elapsed, ManualClock, Runtime, Sleep, now, scope, sleep, sleep_async, spawn, spawn_future, timeout,
+    yield_now,
 };
 use support::{SEED, Tally, next, rounds, spin_until, with_idle_lookers, with_runtime, with_runtimes};
 
@@ -145,9 +148,9 @@ fn sleeps_that_are_dropped_or_moved_to_another_worker_are_forgotten_or_still_rin
                         std::future::poll_fn(|context| {
                             let long = kept.as_mut().poll(context).is_ready();
                             if short.as_mut().poll(context).is_ready() || long {
-                                std::task::Poll::Ready(())
+                                Poll::Ready(())
                             } else {
-                                std::task::Poll::Pending
+                                Poll::Pending
                             }
                         })
                         .await;
@@ -165,6 +168,20 @@ fn sleeps_that_are_dropped_or_moved_to_another_worker_are_forgotten_or_still_rin
     });
 }
 
+/// An alarm among the timers of the worker that calls, as a future sets it that was polled there; counts when it rings.
+fn alarm_here(after: Duration, rings: &Arc<AtomicUsize>) -> Pin<Box<Sleep>> {
+    struct Rings(Arc<AtomicUsize>);
+    impl Wake for Rings {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let waker = Waker::from(Arc::new(Rings(rings.clone())));
+    let mut sleep = Box::pin(sleep_async(after));
+    assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    sleep
+}
+
 #[test]
 fn timers_and_unstarted_tasks_of_workers_that_spin_are_served_by_the_last_that_does_not() {
     with_idle_lookers(&[2, 8], |runtime, workers| {
@@ -175,13 +192,8 @@ fn timers_and_unstarted_tasks_of_workers_that_spin_are_served_by_the_last_that_d
                 .map(|_| {
                     let (go, spinning, served) = (go.clone(), spinning.clone(), served.clone());
                     runtime.spawn(move || {
-                        // What lies behind a body that never gives its worker up: futures with timers, and new tasks.
-                        let count = served.clone();
-                        let future = spawn_future(async move {
-                            sleep_async(Duration::from_micros(300)).await;
-                            count.fetch_add(1, Ordering::Relaxed);
-                        });
-                        yield_now();
+                        // What lies behind a body that never gives its worker up: timers of futures, and new tasks.
+                        let _sleep = alarm_here(Duration::from_micros(300), &served);
                         let count = served.clone();
                         let first = spawn(move || {
                             count.fetch_add(1, Ordering::Relaxed);
@@ -191,7 +203,6 @@ fn timers_and_unstarted_tasks_of_workers_that_spin_are_served_by_the_last_that_d
                         });
                         spinning.fetch_add(1, Ordering::Relaxed);
                         spin_until(|| go.load(Ordering::Relaxed));
-                        future.join().unwrap();
                         first.join().unwrap();
                         second.join().unwrap();
                     })
@@ -213,28 +224,9 @@ fn timers_of_a_worker_that_spins_ring_although_the_others_always_have_something_
         let (rang, spinning) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         let (ring, spins, ends) = (rang.clone(), spinning.clone(), over.clone());
         let spinner = runtime.spawn(move || {
-            // A future whose alarm is set here: it was first polled on this thread.
-            let here = std::thread::current().id();
-            let future = loop {
-                let (rung, place) = (ring.clone(), Arc::new(Mutex::new(None)));
-                let polled = place.clone();
-                let future = spawn_future(async move {
-                    *place.lock().unwrap() = Some(std::thread::current().id());
-                    sleep_async(Duration::from_millis(2)).await;
-                    rung.fetch_add(1, Ordering::Relaxed);
-                });
-                while polled.lock().unwrap().is_none() {
-                    yield_now();
-                }
-                if *polled.lock().unwrap() == Some(here) {
-                    break future;
-                }
-                future.join().unwrap();
-                ring.store(0, Ordering::Relaxed);
-            };
+            let _sleep = alarm_here(Duration::from_millis(2), &ring);
             spins.store(true, Ordering::Relaxed);
             spin_until(|| ends.load(Ordering::Relaxed));
-            future.join().unwrap();
         });
         spin_until(|| spinning.load(Ordering::Relaxed));
         let busy: Vec<_> = (0..4 * workers)
@@ -294,7 +286,7 @@ fn tasks_that_a_timer_wakes_are_not_starved_by_bulk_work() {
 fn a_manual_clock_moves_on_whenever_everybody_sleeps_and_wakes_all_in_order() {
     for nets in [true, false] {
         for workers in [1, 2, 8] {
-            for round in 0..rounds(5) as u64 {
+            for round in 0..rounds(2) as u64 {
                 let clock = ManualClock::new();
                 let builder = Runtime::builder().workers(workers).safety_nets(nets).manual_clock(&clock);
                 with_runtime(builder, |runtime| {

@@ -315,6 +315,69 @@ fn thousands_of_supervised_tasks_are_told_exactly_once_each() {
 }
 
 #[test]
+fn what_a_supervisor_is_told_may_panic_when_it_is_shown_or_dropped() {
+    /// Panics when it is shown, and when it is dropped by somebody who does not unwind already.
+    struct Touchy(Arc<AtomicUsize>);
+    impl std::fmt::Debug for Touchy {
+        fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            panic!("shown");
+        }
+    }
+    impl std::fmt::Display for Touchy {
+        fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            panic!("shown");
+        }
+    }
+    impl std::error::Error for Touchy {}
+    impl Drop for Touchy {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            assert!(std::thread::panicking(), "dropped");
+        }
+    }
+    for workers in [1, 2, 8] {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let count = dropped.clone();
+        let runtime = runtime(workers);
+        runtime
+            .run(move || {
+                // Its event is taken, and kept from being dropped here.
+                let events = Events::new();
+                let touchy = Touchy(count.clone());
+                let failed = task().supervisor(&events).spawn(move || error(Value::error(touchy)));
+                let event = events.recv().unwrap();
+                assert!(event.value.is::<Touchy>());
+                std::mem::forget(event.value);
+                assert!(failed.join().unwrap_err().value.is::<Told>());
+                let touchy = Touchy(count.clone());
+                let future = async move { error(Value::error(touchy)) };
+                let failed = task().supervisor(&events).spawn_future(future);
+                std::mem::forget(events.recv().unwrap().value);
+                assert!(failed.join().unwrap_err().value.is::<Told>());
+
+                // The queue goes with the last task that has it.
+                let gone = Arc::new(AtomicUsize::new(0));
+                let (seen, touchy) = (gone.clone(), Touchy(count.clone()));
+                let last = task().supervisor(&events).spawn(move || {
+                    while seen.load(Ordering::Acquire) == 0 {
+                        yield_now();
+                    }
+                    error(Value::error(touchy))
+                });
+                drop(events);
+                gone.store(1, Ordering::Release);
+                assert!(last.join().unwrap_err().value.is::<Told>());
+                while count.load(Ordering::Relaxed) == 0 {
+                    yield_now();
+                }
+            })
+            .unwrap();
+        assert_eq!(dropped.load(Ordering::Relaxed), 1);
+        assert_eq!(runtime.shutdown(Duration::from_secs(10)).left, 0);
+    }
+}
+
+#[test]
 fn many_receivers_share_a_queue_and_a_cancelled_one_takes_no_event_with_it() {
     for workers in [1, 2, 8] {
         let runtime = runtime(workers);

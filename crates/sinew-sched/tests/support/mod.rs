@@ -67,7 +67,7 @@ impl Watchdog {
     pub(crate) fn new(what: String) -> Watchdog {
         let state = Arc::new((Mutex::new(Watched { over: false, dumps: Vec::new() }), Condvar::new()));
         let test = std::thread::current().name().unwrap_or("a test").to_owned();
-        let deadline = Instant::now() + Duration::from_secs(120) * scale().min(20) as u32;
+        let deadline = Instant::now() + Duration::from_secs(120 + 4 * scale() as u64);
         let watched = state.clone();
         let thread = std::thread::spawn(move || {
             let (state, over) = &*watched;
