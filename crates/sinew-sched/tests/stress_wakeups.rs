@@ -55,7 +55,7 @@ fn tasks_that_threads_spawn_on_a_sleeping_runtime_all_run() {
                     for n in 0..rounds(60) as u64 {
                         // Sometimes long enough for all workers to lie down, mostly while they are about to.
                         std::thread::sleep(Duration::from_micros(next(&mut seed) % 200));
-                        let pinned = next(&mut seed) % 2 == 0;
+                        let pinned = next(&mut seed).is_multiple_of(2);
                         let task = runtime.task();
                         let task = if pinned { task.pinned() } else { task };
                         assert_eq!(task.spawn(move || n).join().unwrap(), n);
@@ -130,12 +130,15 @@ fn a_token_goes_round_a_ring_of_tasks_and_threads_without_getting_lost() {
     });
 }
 
+/// Who waits, and what for.
+type Waiting = Mutex<Vec<(Arc<Later>, u64)>>;
+
 #[test]
 fn block_on_in_many_tasks_and_threads_is_woken_by_threads_every_time() {
     with_runtimes(|runtime| {
-        let queue: Arc<Mutex<Vec<(Arc<Later>, u64)>>> = Arc::default();
+        let queue: Arc<Waiting> = Arc::default();
         let (over, each) = (AtomicBool::new(false), rounds(60) as u64);
-        let wait_often = move |queue: &Mutex<Vec<(Arc<Later>, u64)>>| {
+        let wait_often = move |queue: &Waiting| {
             for n in 0..each {
                 let later = Arc::new(Later::default());
                 queue.lock().unwrap().push((later.clone(), n));
