@@ -12,7 +12,7 @@ use crate::{Bench, Number};
 /// The workers of sinew and of tokio.
 const WORKERS: usize = 2;
 
-const LOCKS: Number = Number { name: "locks", default: 4_000_000, small: 1_000 };
+const LOCKS: Number = Number { name: "locks", default: 20_000_000, small: 1_000 };
 
 pub(crate) const BENCHES: [Bench; 3] = [
     Bench {

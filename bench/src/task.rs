@@ -8,7 +8,7 @@ use crate::measure::cpu_time;
 
 use crate::{Bench, Number};
 
-pub(crate) const BENCHES: [Bench; 5] = [
+pub(crate) const BENCHES: [Bench; 6] = [
     Bench {
         name: "spawn_join",
         about: "spawn so many tasks, then join them all",
@@ -35,17 +35,15 @@ pub(crate) const BENCHES: [Bench; 5] = [
             Number { name: "yields", default: 1_000_000, small: 1_000 },
         ],
         run: |bench, numbers| {
-            let (tasks, yields) = (numbers[0], numbers[1]);
-            let took = run(move || {
-                let start = Instant::now();
-                let handles: Vec<_> = (0..tasks)
-                    .map(|_| spawn(move || (0..yields / tasks).for_each(|_| yield_now())))
-                    .collect();
-                handles.into_iter().for_each(|task| task.join().expect("it returns"));
-                start.elapsed()
-            });
-            per(&format!("{}_{tasks}", bench.name), bench.metric, took, yields);
+            yields(bench.name, bench.metric, numbers[0], numbers[1]);
         },
+    },
+    Bench {
+        name: "yield_100",
+        about: "a hundred tasks yield in turns, so often in all",
+        metric: "ns_per_yield",
+        numbers: &[Number { name: "yields", default: 1_000_000, small: 1_000 }],
+        run: |bench, numbers| yields("yield", bench.metric, 100, numbers[0]),
     },
     Bench {
         name: "skynet",
@@ -114,6 +112,17 @@ pub(crate) const BENCHES: [Bench; 5] = [
 /// Runs `body` as a task of a runtime with default options.
 fn run(body: impl FnOnce() -> Duration + Send + 'static) -> Duration {
     Runtime::new().run(body).expect("a benchmark's body returns")
+}
+
+fn yields(bench: &str, metric: &str, tasks: u64, yields: u64) {
+    let took = run(move || {
+        let start = Instant::now();
+        let each = move || (0..yields / tasks).for_each(|_| yield_now());
+        let handles: Vec<_> = (0..tasks).map(|_| spawn(each)).collect();
+        handles.into_iter().for_each(|task| task.join().expect("it returns"));
+        start.elapsed()
+    });
+    per(&format!("{bench}_{tasks}"), metric, took, yields);
 }
 
 fn per(bench: &str, metric: &str, took: Duration, count: u64) {

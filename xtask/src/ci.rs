@@ -6,6 +6,7 @@ mod code;
 mod hygiene;
 mod snippets;
 mod steps;
+mod valgrind;
 
 use std::time::{Duration, Instant};
 
@@ -49,7 +50,7 @@ impl From<String> for Broken {
     }
 }
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     Step { name: "formatting", about: "every file is as rustfmt writes it", run: steps::formatting },
     Step {
         name: "hygiene",
@@ -64,6 +65,11 @@ const STEPS: [Step; 12] = [
         name: "release-tests",
         about: "the tests of sinew-fiber and sinew-sched with optimisation",
         run: steps::release_tests,
+    },
+    Step {
+        name: "valgrind",
+        about: "the same tests under valgrind's memcheck, without an error",
+        run: valgrind::check,
     },
     Step { name: "snippets", about: "the Rust code in README.md and docs/", run: snippets::check },
     Step { name: "models", about: "the concurrent protocols under loom and shuttle", run: steps::models },

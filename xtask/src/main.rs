@@ -9,6 +9,7 @@ mod bench;
 mod ci;
 mod options;
 mod process;
+mod programs;
 mod report;
 mod stress;
 mod workspace;

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::Failure;
 use crate::options::Options;
-use crate::process::{self, Show, cargo};
-use crate::report::{Tests, artifacts, ended_test, listed_tests};
+use crate::process::{self, Show};
+use crate::programs::{self, Program};
+use crate::report::{Tests, ended_test};
 use crate::workspace;
 
 pub(crate) const HELP: &str = "\
@@ -35,14 +35,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let limit = Duration::from_secs(options.number("--limit", 300)?);
     options.finish()?;
 
-    let programs = build().map_err(Failure::Work)?;
+    let programs = programs::build(&STRESSED, "release-test", |_| {}).map_err(Failure::Work)?;
     let started = Instant::now();
     let mut total = Tests::default();
     for run in 1..=runs {
         let threads = TEST_THREADS[(run - 1) as usize % TEST_THREADS.len()];
         let mut tests = Tests::default();
         for program in &programs {
-            tests += program.run(threads, scale, limit).map_err(Failure::Work)?;
+            tests += run_once(program, threads, scale, limit).map_err(Failure::Work)?;
         }
         total += tests;
         println!(
@@ -57,75 +57,34 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A built test program.
-struct Program {
-    path: PathBuf,
-    /// Where cargo would start it.
-    folder: PathBuf,
-}
-
-fn build() -> Result<Vec<Program>, String> {
-    let mut programs = Vec::new();
-    for name in workspace::existing(&STRESSED) {
-        let mut command =
-            cargo(["test", "--profile=release-test", "--no-run", "--lib", "--tests", "--package", name]);
-        command.arg("--message-format=json-render-diagnostics");
-        let finished = process::run(&mut command, Show::Stderr)?;
-        if !finished.end.is_success() {
-            return Err(format!("make the tests of {name} build ({})", finished.end));
-        }
-        let folder = workspace::root().join("crates").join(name);
-        programs.extend(artifacts(finished.lines()).into_iter().filter_map(|artifact| {
-            // A library that the tests use is built too, but is no program.
-            artifact.executable.map(|path| Program { path: path.into(), folder: folder.clone() })
-        }));
-    }
-    Ok(programs)
-}
-
-impl Program {
-    fn run(&self, threads: &str, scale: u64, limit: Duration) -> Result<Tests, String> {
-        let mut command = self.command();
-        command.env("RUST_TEST_THREADS", threads).env("SINEW_STRESS", scale.to_string());
-        let finished = process::run_within(&mut command, Show::Nothing, limit, |process, printed| {
-            println!("{} hangs after {} s", self.name(), limit.as_secs());
-            print_threads(process);
-            match self.unfinished(printed) {
-                Ok(tests) => tests.iter().for_each(|test| println!("  not finished: {test}")),
-                Err(error) => println!("  its tests cannot be listed: {error}"),
+fn run_once(program: &Program, threads: &str, scale: u64, limit: Duration) -> Result<Tests, String> {
+    let mut command = program.command();
+    command.env("RUST_TEST_THREADS", threads).env("SINEW_STRESS", scale.to_string());
+    let finished = process::run_within(&mut command, Show::Nothing, limit, |process, printed| {
+        println!("{} hangs after {} s", program.name(), limit.as_secs());
+        print_threads(process);
+        match program.tests() {
+            Ok(tests) => {
+                unfinished(&tests, printed).iter().for_each(|test| println!("  not finished: {test}"));
             }
-        })?;
-        if !finished.end.is_success() {
-            finished.lines().for_each(|line| println!("{line}"));
-            return Err(format!(
-                "{} failed with RUST_TEST_THREADS={threads} SINEW_STRESS={scale}: {}",
-                self.name(),
-                finished.end
-            ));
+            Err(error) => println!("  its tests cannot be listed: {error}"),
         }
-        Ok(Tests::count(finished.lines()))
+    })?;
+    if !finished.end.is_success() {
+        finished.lines().for_each(|line| println!("{line}"));
+        return Err(format!(
+            "{} failed with RUST_TEST_THREADS={threads} SINEW_STRESS={scale}: {}",
+            program.name(),
+            finished.end
+        ));
     }
-
-    fn command(&self) -> Command {
-        let mut command = Command::new(&self.path);
-        command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
-        command
-    }
-
-    fn name(&self) -> String {
-        self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned()
-    }
-
-    /// The tests that `printed` does not report as ended.
-    fn unfinished(&self, printed: &[String]) -> Result<Vec<String>, String> {
-        let listed = process::run(self.command().arg("--list"), Show::Nothing)?;
-        Ok(unfinished(&listed_tests(listed.lines()), printed))
-    }
+    Ok(Tests::count(finished.lines()))
 }
 
-fn unfinished(listed: &[&str], printed: &[String]) -> Vec<String> {
+/// The tests that `printed` does not report as ended.
+fn unfinished(listed: &[String], printed: &[String]) -> Vec<String> {
     let ended: BTreeSet<&str> = printed.iter().filter_map(|line| ended_test(line)).collect();
-    listed.iter().filter(|test| !ended.contains(*test)).map(|test| (*test).to_owned()).collect()
+    listed.iter().filter(|test| !ended.contains(test.as_str())).cloned().collect()
 }
 
 /// The threads of a process and what each is doing; the test harness names a thread after its test.
@@ -145,6 +104,6 @@ mod tests {
     #[test]
     fn a_test_without_a_verdict_is_unfinished() {
         let printed = ["running 3 tests", "test a ... ok", "test b - should panic ... ok"].map(str::to_owned);
-        assert_eq!(unfinished(&["a", "b", "c"], &printed), ["c"]);
+        assert_eq!(unfinished(&["a", "b", "c"].map(str::to_owned), &printed), ["c"]);
     }
 }

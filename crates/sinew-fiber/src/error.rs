@@ -127,6 +127,7 @@ impl fmt::Display for Operation {
             Operation::Resume => f.write_str("resume"),
             Operation::Cancel => f.write_str("cancel"),
             Operation::Propagate => f.write_str("propagate from"),
+            Operation::Signal(Signal::Await) => f.write_str("wait in"),
             Operation::Signal(signal) => write!(f, "signal {signal} from"),
         }
     }

@@ -132,8 +132,8 @@ pub(crate) struct Record {
     pub(crate) root: Cell<*const Record>,
     /// The control word of the root above, when the fiber last ran.
     pub(crate) word: Cell<*const Word>,
-    /// Of a root: a number for what runs under it, which no other task or root of the process ever has. Of a fiber:
-    /// that of the task that first resumed it; 0 before.
+    /// In which task the fiber last ran: the one that it belongs to; or, below a fiber that another task ended, its own
+    /// number, which is no task's. So a resume that finds its own task here knows that `word` is the right one.
     pub(crate) task: Cell<u64>,
     /// The status, of a fiber without a child.
     pub(crate) own_status: Cell<Status>,
@@ -150,10 +150,20 @@ pub(crate) struct Record {
     /// itself, and only means something in a fiber that was resumed while the thread was unwinding: see
     /// [`Record::is_unwinding`].
     pub(crate) unwinding: Cell<bool>,
+    /// Of a root: it is the one that its thread has of itself, with nobody around it to catch anything.
+    pub(crate) of_thread: Cell<bool>,
+    /// Of the root of a task: it has a name or a mask of its own.
+    pub(crate) adorned: Cell<bool>,
+    /// Of a root, whose `mask` is empty because nobody resumes it: which signals its hook is called for
+    /// besides await, interrupt and debug.
+    pub(crate) hook_mask: Cell<Mask>,
     pub(crate) refs: Cell<u32>,
     /// Of the outermost fiber of a stopped chain: its leaf.
     pub(crate) leaf: Cell<*const Record>,
 
+    /// Of a root: a number for what runs under it, which no other task, root or fiber of the process ever has. Of a
+    /// fiber: that of the task that first resumed it; 0 before.
+    pub(crate) belongs_to: Cell<u64>,
     pub(crate) id: Cell<u64>,
     pub(crate) name: Cell<Option<Cow<'static, str>>>,
     pub(crate) created: &'static Location<'static>,
@@ -163,17 +173,10 @@ pub(crate) struct Record {
     pub(crate) home: Home,
     /// The body, until it runs.
     pub(crate) body: Cell<Option<Body>>,
-    /// Of a root, whose `mask` is empty because nobody resumes it: which signals its hook is called for
-    /// besides await, interrupt and debug.
-    pub(crate) hook_mask: Cell<Mask>,
     /// Of a root: what signals that reach it are handed to, while it runs.
     pub(crate) hook: Cell<Option<*const dyn Hook>>,
     /// Of a root, while it runs: whoever ran before on the stack that it is on.
     pub(crate) runs_on: Cell<*const Record>,
-    /// Of a root: it is the one that its thread has of itself, with nobody around it to catch anything.
-    pub(crate) of_thread: Cell<bool>,
-    /// Of the root of a task: it has a name or a mask of its own.
-    pub(crate) adorned: Cell<bool>,
     /// Of a root: the control word that `word` points to, unless that is a scheduler's.
     pub(crate) control: Option<Arc<Controlled>>,
 }
@@ -213,8 +216,12 @@ impl Record {
             refused: Cell::new(0),
             quarantined: Cell::new(false),
             unwinding: Cell::new(false),
+            of_thread: Cell::new(false),
+            adorned: Cell::new(false),
+            hook_mask: Cell::new(Mask::NONE),
             refs: Cell::new(1),
             leaf: Cell::new(ptr::null()),
+            belongs_to: Cell::new(0),
             id: Cell::new(id),
             name: Cell::new(name),
             created,
@@ -223,11 +230,8 @@ impl Record {
             panic_site: Cell::new(None),
             home,
             body: Cell::new(None),
-            hook_mask: Cell::new(Mask::NONE),
             hook: Cell::new(None),
             runs_on: Cell::new(ptr::null()),
-            of_thread: Cell::new(false),
-            adorned: Cell::new(false),
             control: None,
         }
     }
@@ -248,6 +252,7 @@ impl Record {
         let control = Arc::new(Controlled::new());
         let mut record = Record::new(id, name, Mask::NONE, created, Home::Box);
         record.task.set(id);
+        record.belongs_to.set(id);
         record.hook_mask.set(hook_mask);
         record.word.set(&control.word);
         record.control = Some(control);

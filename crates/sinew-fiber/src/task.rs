@@ -12,7 +12,7 @@
 //! The scheduler has one, as a [`Root`]; each fiber that was first resumed under the root has one, and may outlive its
 //! task (in a thread-local, say) and the scheduler's use of the stack. There is nothing on the heap.
 //!
-//! Tasks of one root have nothing in common but the record. Each run has a number of its own in `task`, and a fiber
+//! Tasks of one root have nothing in common but the record. Each run has a number of its own (`belongs_to`), and a fiber
 //! belongs to the one that resumed it first: to the next it is a fiber of another task, which may be ended and nothing
 //! else. Whoever ends it lends it its control word and its hook (see [`crate::record`] on `word`, and
 //! [`Record::running_root`]); those of the task that it belonged to are not looked at again.
@@ -82,7 +82,10 @@ pub unsafe fn run_task<T>(root: &Root, setup: &TaskSetup, body: impl FnOnce() ->
     record.id.set(setup.id);
     record.hook.set(Some(setup.hook));
     record.word.set(setup.word);
-    record.task.set(thread::start_task(record));
+    let number = thread::next_id_after(record.belongs_to.get());
+    record.task.set(number);
+    record.belongs_to.set(number);
+    thread::slot().set(record);
     let outcome = catch_unwind(AssertUnwindSafe(body)).map_err(|payload| classify(record, payload));
     if record.bindings.borrow().is_some() {
         drop_bindings(record);
@@ -135,6 +138,17 @@ pub fn set_task_name(name: Cow<'static, str>) {
 /// Gives the running task bindings from whoever spawned it.
 pub fn set_task_bindings(inherited: Inherited) {
     bindings::give(of_running_task(), Some(inherited));
+}
+
+/// True if the code that asks runs under a task, and not under a root of somebody's own inside it, or a thread's.
+pub fn in_task() -> bool {
+    // SAFETY: the root of the running fiber is valid.
+    unsafe { (*thread::slot().get().root.get()).control.is_none() }
+}
+
+/// True if the fiber with this number is the running one, or one above it.
+pub fn is_running(id: u64) -> bool {
+    thread::slot().get().ancestors().any(|record| record.id.get() == id)
 }
 
 /// The running fiber, for a scheduler that is about to leave its stack.

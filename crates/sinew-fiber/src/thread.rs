@@ -54,13 +54,6 @@ pub(crate) fn slot() -> Slot {
     })
 }
 
-/// Makes the root of a task the running fiber, and returns a number for the run that no other has.
-#[inline(never)]
-pub(crate) fn start_task(root: &Record) -> u64 {
-    RUNNING.with(|running| running.set(root));
-    next_id()
-}
-
 /// The running fiber, or a null pointer on a thread that never had one. For signal handlers and panic
 /// hooks: touches one thread-local without initialiser or destructor.
 pub(crate) fn running() -> *const Record {
@@ -152,11 +145,27 @@ pub(crate) fn next_id() -> u64 {
     })
 }
 
+/// The number after `last`, for whoever takes one after the other: from the same block, or the first of another.
+#[inline]
+pub(crate) fn next_id_after(last: u64) -> u64 {
+    let next = last + 1;
+    if next % BLOCK == FIRST { take_block() } else { next }
+}
+
+/// How many numbers are taken at a time, and the first of all.
+const BLOCK: u64 = 1024;
+const FIRST: u64 = 1;
+
 #[cold]
 fn next_block(ids: &Cell<(u64, u64)>) -> u64 {
-    const BLOCK: u64 = 1024;
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    let first = NEXT.fetch_add(BLOCK, Ordering::Relaxed);
+    let first = take_block();
     ids.set((first + 1, first + BLOCK));
     first
+}
+
+/// The first number of a block that is the caller's alone.
+#[cold]
+fn take_block() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(FIRST);
+    NEXT.fetch_add(BLOCK, Ordering::Relaxed)
 }

@@ -25,8 +25,10 @@ pub fn capture_backtraces(on: bool) {
 pub enum LinkKind {
     /// A fiber.
     Fiber,
-    /// A root of [`run_as_root`](crate::run_as_root), or a task.
+    /// A root of [`run_as_root`](crate::run_as_root).
     Root,
+    /// A task of a scheduler.
+    Task,
     /// The root that a thread has of itself; its name is the thread's.
     Thread,
 }
@@ -40,7 +42,7 @@ pub struct Link {
     pub name: Option<Cow<'static, str>>,
     /// Its number, unique in the process.
     pub id: u64,
-    /// Where it was created.
+    /// Where it was created; of a task, where its stack was.
     pub created: &'static Location<'static>,
 }
 
@@ -49,6 +51,7 @@ impl Link {
         let kind = match record.is_root() {
             false => LinkKind::Fiber,
             true if record.of_thread.get() => LinkKind::Thread,
+            true if record.control.is_none() => LinkKind::Task,
             true => LinkKind::Root,
         };
         Link { kind, name: record.name(), id: record.id.get(), created: record.created }
@@ -137,6 +140,7 @@ impl fmt::Display for Trace {
             match link.kind {
                 LinkKind::Fiber => write!(f, "\n  in fiber {link}, created at {}", link.created)?,
                 LinkKind::Root => write!(f, "\n  under root {link}, created at {}", link.created)?,
+                LinkKind::Task => write!(f, "\n  in task {link}")?,
                 LinkKind::Thread => {
                     write!(f, "\n  on thread {}", link.name.as_deref().unwrap_or("without a name"))?;
                 }

@@ -33,9 +33,14 @@ pub struct Raised {
 }
 
 impl Raised {
-    /// True if this is the error with which a cancelled or dropped body is ended.
+    /// True if this is the error with which a cancelled or dropped body is ended, or a wait that was refused because its
+    /// task is cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.value.is::<crate::Cancelled>()
+            || self
+                .value
+                .downcast_ref::<crate::Refused>()
+                .is_some_and(|refused| refused.reason() == crate::Reason::Cancelled)
     }
 }
 

@@ -52,7 +52,9 @@ fn nothing_reaches_the_hook_of_the_root() {
 
 #[test]
 fn a_refusal_says_the_way_out() {
-    let refused = polling(|| await_(()).unwrap_err());
+    let hook = CountingHook::default();
+    let task = || polling(|| await_(()).unwrap_err());
+    let refused = run_as_root(&mut Root::new("task", Mask::NONE), Some(&hook), task).unwrap();
     let text = "inside the poll of a future nothing may block: await a future instead, or block outside";
     assert!(refused.to_string().ends_with(text), "{refused}");
 }

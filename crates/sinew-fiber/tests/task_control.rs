@@ -75,7 +75,7 @@ fn a_fiber_that_another_task_drops_gets_the_handle_of_that_task() {
         fiber
     });
     let left = left.unwrap();
-    tasks.run(&word, &Reached(&SCHEDULER, 2), || drop(left)).unwrap();
+    Tasks::new().run(&word, &Reached(&SCHEDULER, 2), || drop(left)).unwrap();
     assert_eq!(*SCHEDULER.0.lock().unwrap(), ["interrupt 2"]);
 }
 

@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use sinew_sched::{Runtime, sleep, spawn};
 
+/// How long a job may take.
+const LIMIT: Duration = Duration::from_millis(200);
+
 /// What a job needs: so many milliseconds, and perhaps it fails.
 struct Job {
     name: &'static str,
@@ -39,11 +42,11 @@ fn main() {
                         let name = job.name;
                         // Each job is a task of its own, so its panic is only its own.
                         let task = spawn(move || work(&job));
-                        if name == "upload" {
-                            sleep(Duration::from_millis(20));
-                            task.kill(); // long enough
-                        }
-                        let outcome = match task.join() {
+                        let ended = task.join_timeout(LIMIT).unwrap_or_else(|task| {
+                            task.kill();
+                            task.join()
+                        });
+                        let outcome = match ended {
                             Ok(bytes) => format!("{bytes} bytes"),
                             Err(raised) if raised.is_cancelled() => "killed".to_owned(),
                             Err(raised) => raised.to_string(),

@@ -27,6 +27,8 @@ pub(crate) struct Core {
     /// The worker that the core belongs to; for that of a task that migrates, the last one.
     pub(crate) worker: Cell<usize>,
     pub(crate) size: StackSize,
+    /// Made for one task, and freed after it.
+    pub(crate) private: bool,
     /// The task that runs here can be [reached](crate::reach), which has to end with it.
     pub(crate) reached: Cell<bool>,
     root: Root,
@@ -64,13 +66,14 @@ impl Core {
         size: StackSize,
         shared: &'static Shared,
         worker: usize,
+        private: bool,
     ) -> Result<*const Core, StackError> {
         let stack = Stack::take(size)?;
         // SAFETY: the core and the loop's frames are small; the core goes with the root, in `free`.
         let (root, core, top) = unsafe { place_task_root::<Core>(stack) };
         let sp = Cell::new(ptr::null_mut());
         let (worker, reached) = (Cell::new(worker), Cell::new(false));
-        let fresh = Core { sp, shared, worker, size, reached, root };
+        let fresh = Core { sp, shared, worker, size, private, reached, root };
         // SAFETY: the place is the core's; the frames start below it, where the stack is the core's alone.
         unsafe {
             core.write(fresh);

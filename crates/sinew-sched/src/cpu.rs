@@ -31,7 +31,7 @@ mod tests {
     fn a_pinned_thread_may_run_on_one_processor_and_others_are_not_touched() {
         let before = super::allowed();
         let &cpu = before.last().unwrap();
-        let pinned = std::thread::spawn(move || {
+        let pinned = sinew_sync::thread::spawn(move || {
             super::pin(cpu);
             super::allowed()
         });

@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::time::Duration;
 
-use sinew_fiber::{Level, Raised};
+use sinew_core::Signal;
+use sinew_fiber::{Level, Raised, Value};
 
 use crate::clock::system_now;
 use crate::future::spawn_future_on;
@@ -74,7 +75,8 @@ impl CurrentThread {
         TaskBuilder { shared: self.shared, options: Options::default() }
     }
 
-    /// Runs one task until it ends or blocks. False if none was ready.
+    /// Runs one task until it ends or blocks. False if none was ready, and while the thread unwinds, when no task can run:
+    /// it would take the unwind for its own.
     ///
     /// # Panics
     ///
@@ -98,7 +100,7 @@ impl CurrentThread {
     ///
     /// # Errors
     ///
-    /// The signal or panic that it ended with.
+    /// The signal or panic that it ended with; an error if the thread unwinds, when no task can run.
     ///
     /// # Panics
     ///
@@ -108,6 +110,10 @@ impl CurrentThread {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
+        if std::thread::panicking() {
+            let value = Value::new("a runtime does not run tasks on a thread that unwinds");
+            return Err(Raised { signal: Signal::Error, value, trace: None });
+        }
         let task = self.spawn(body);
         while !task.is_finished() {
             if self.worker.enter(Some(TURNS)) == TURNS && !task.is_finished() {
@@ -128,7 +134,7 @@ impl CurrentThread {
         move || shared.dump()
     }
 
-    /// Ends the runtime: cancels all tasks, runs them up to `grace`, kills what is left, runs it as long again, and
+    /// Ends the runtime: unless the thread unwinds, cancels all tasks, runs them up to `grace`, kills what is left, runs it as long again, and
     /// says what did not end even so.
     pub fn shutdown(mut self, grace: Duration) -> Report {
         self.end(grace)
@@ -137,7 +143,8 @@ impl CurrentThread {
     fn end(&mut self, grace: Duration) -> Report {
         self.ended = true;
         self.shared.close();
-        for level in [Level::Cancel, Level::Kill] {
+        let levels: &[Level] = if std::thread::panicking() { &[] } else { &[Level::Cancel, Level::Kill] };
+        for &level in levels {
             let deadline = system_now() + grace;
             while !self.shared.try_end() && system_now() < deadline {
                 self.shared.cancel_all(level);

@@ -4,6 +4,8 @@
 //! blocks and nothing is dropped. An event of a task that stopped holds the way to continue it: a place for one value,
 //! which the task looks at after every wake-up. It names the task by its id, so one that is used late, or never, does
 //! nothing to the slot's next task.
+//!
+//! Models: `events_answer_or_too_late`, `events_push_or_wait`, `events_hand_on`.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -12,7 +14,7 @@ use std::time::Duration;
 
 use sinew_core::{Instant, Mask, Signal};
 use sinew_fiber::raw::{Remote, is_shielded, polling};
-use sinew_fiber::{Hook, IntoValue, Level, Raised, Refused, Trace, Value};
+use sinew_fiber::{Cancelled, Hook, IntoValue, Level, Raised, Refused, Trace, Value};
 use sinew_sync::{Arc, Mutex};
 
 use crate::clock::now;
@@ -43,11 +45,30 @@ pub(crate) const STOPPING: Mask =
 /// ```
 #[derive(Clone)]
 pub struct Events {
-    shared: Arc<Mutex<State>>,
+    queue: Arc<Shared>,
+    /// Shared by all who can receive.
+    _open: Arc<Open>,
 }
+
+/// Closes the queue when the last receiver goes: its tasks tell nobody then, and those that have stopped are cancelled.
+struct Open(Arc<Shared>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let unheard = {
+            let mut state = self.0.0.lock();
+            state.closed = true;
+            std::mem::take(&mut state.events)
+        };
+        drop(unheard); // their destructors are the user's code
+    }
+}
+
+struct Shared(Mutex<State>);
 
 struct State {
     events: VecDeque<Event>,
+    closed: bool,
     waiters: Queue,
 }
 
@@ -76,6 +97,11 @@ impl Event {
         self.stopped.is_some()
     }
 
+    /// Takes the value out, and leaves `()` in its place.
+    pub fn take_value(&mut self) -> Value {
+        std::mem::replace(&mut self.value, Value::UNIT)
+    }
+
     /// Continues a task that has stopped: `value` is what its signal returns. False if it has not stopped, or has been
     /// ended since.
     pub fn resume(mut self, value: impl IntoValue) -> bool {
@@ -88,12 +114,14 @@ impl Event {
 
 /// A task that waits for its supervisor.
 struct Stopped {
-    task: TaskId,
-    answer: Arc<Mutex<Answer>>,
+    task: TaskRef,
+    place: Arc<Place>,
 }
 
+/// Where the supervisor puts its answer. Whoever comes second, answer or task that does not wait any more, sees the first.
+struct Place(Mutex<Answer>);
+
 enum Answer {
-    /// The task waits for it.
     Awaited,
     Given(Value),
     /// The event was dropped.
@@ -102,22 +130,40 @@ enum Answer {
     TooLate,
 }
 
+impl Place {
+    fn new() -> Place {
+        Place(Mutex::new(Answer::Awaited))
+    }
+
+    /// Puts an answer in. False if nobody waits for it.
+    fn give(&self, answer: Answer) -> bool {
+        let mut place = self.0.lock();
+        let awaited = matches!(*place, Answer::Awaited);
+        let unwanted = if awaited { std::mem::replace(&mut *place, answer) } else { answer };
+        drop(place);
+        drop(unwanted); // a value's destructor is the user's code
+        awaited
+    }
+
+    /// Takes the answer, if there is one; one that comes later is too late if the task gives up.
+    fn take(&self, gives_up: bool) -> Option<Answer> {
+        let mut place = self.0.lock();
+        match *place {
+            Answer::Awaited if !gives_up => None,
+            _ => Some(std::mem::replace(&mut *place, Answer::TooLate)),
+        }
+    }
+}
+
 impl Stopped {
     fn resume(self, value: Value) -> bool {
         self.give(Answer::Given(value))
     }
 
     fn give(&self, answer: Answer) -> bool {
-        let unwanted = {
-            let mut place = self.answer.lock();
-            match &*place {
-                Answer::Awaited => std::mem::replace(&mut *place, answer),
-                _ => answer,
-            }
-        };
-        let given = matches!(unwanted, Answer::Awaited);
+        let given = self.place.give(answer);
         if given {
-            worker::unpark(TaskRef::of(self.task));
+            worker::unpark(self.task);
         }
         given
     }
@@ -131,7 +177,7 @@ impl Drop for Stopped {
 
 impl fmt::Debug for Stopped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Stopped({})", self.task)
+        f.write_str("Stopped")
     }
 }
 
@@ -139,8 +185,14 @@ impl Events {
     /// An empty queue.
     #[allow(clippy::new_without_default, reason = "a queue is told from another by who has it")]
     pub fn new() -> Events {
-        let state = State { events: VecDeque::new(), waiters: Queue::new() };
-        Events { shared: Arc::new(Mutex::new(state)) }
+        let state = State { events: VecDeque::new(), closed: false, waiters: Queue::new() };
+        let queue = Arc::new(Shared(Mutex::new(state)));
+        Events { _open: Arc::new(Open(queue.clone())), queue }
+    }
+
+    /// For a task, which does not keep the queue open.
+    pub(crate) fn sender(&self) -> EventSender {
+        EventSender(self.queue.clone())
     }
 
     /// Waits for the next event.
@@ -163,12 +215,12 @@ impl Events {
 
     /// The next event, if there is one.
     pub fn try_recv(&self) -> Option<Event> {
-        self.shared.lock().events.pop_front()
+        self.queue.0.lock().events.pop_front()
     }
 
     /// How many events wait.
     pub fn len(&self) -> usize {
-        self.shared.lock().events.len()
+        self.queue.0.lock().events.len()
     }
 
     /// True if no event waits.
@@ -180,7 +232,7 @@ impl Events {
         loop {
             let node = Node::new(0);
             {
-                let mut state = self.shared.lock();
+                let mut state = self.queue.0.lock();
                 if let Some(event) = state.events.pop_front() {
                     return Ok(Some(event));
                 }
@@ -192,27 +244,38 @@ impl Events {
             }
         }
     }
+}
 
-    fn push(&self, event: Event) {
-        let waiter = {
-            let mut state = self.shared.lock();
-            state.events.push_back(event);
-            state.waiters.tell(TOLD)
-        };
+/// Where a task tells its supervisor.
+#[derive(Clone)]
+pub(crate) struct EventSender(Arc<Shared>);
+
+impl EventSender {
+    /// Never waits, and loses nothing. Gives the event back if nobody can receive it: its destructor is foreign code.
+    #[must_use = "its destructor is run by the caller"]
+    fn push(&self, event: Event) -> Option<Event> {
+        let mut state = self.0.0.lock();
+        if state.closed {
+            return Some(event);
+        }
+        state.events.push_back(event);
+        let waiter = state.waiters.tell(TOLD);
+        drop(state);
         waiter.into_iter().for_each(Waiter::wake);
+        None
     }
 }
 
 impl Awaited for Events {
     fn withdraw(&self, node: &Node) -> bool {
         // SAFETY: it was pushed into this queue.
-        unsafe { self.shared.lock().waiters.remove(node) }
+        unsafe { self.queue.0.lock().waiters.remove(node) }
     }
 
     /// One that was told and does not look leaves the event to another.
     fn hand_on(&self, _: &Node) {
         let waiter = {
-            let mut state = self.shared.lock();
+            let mut state = self.queue.0.lock();
             if state.events.is_empty() { None } else { state.waiters.tell(TOLD) }
         };
         waiter.into_iter().for_each(Waiter::wake);
@@ -227,7 +290,7 @@ impl fmt::Debug for Events {
 
 /// The hook of a task with a supervisor.
 pub(crate) struct Supervised {
-    pub(crate) events: Events,
+    pub(crate) events: EventSender,
     pub(crate) task: TaskId,
     pub(crate) name: Option<Cow<'static, str>>,
 }
@@ -239,10 +302,11 @@ impl Supervised {
     /// part of the task, and may raise, but not block.
     pub(crate) fn ended<T>(self, core: &Core, outcome: Result<T, Raised>) -> Result<T, Raised> {
         let task = self.task.slot();
-        let outcome = match outcome {
-            Ok(result) => {
-                self.push(Signal::Ok, Value::UNIT, None, None);
-                Ok(result)
+        let (unheard, outcome) = match outcome {
+            Ok(result) => (self.push(Signal::Ok, Value::UNIT, None, None), Ok(result)),
+            Err(raised) if raised.value.is::<Cancelled>() => {
+                let joined = Raised { signal: raised.signal, value: Value::new(Cancelled), trace: None };
+                (self.push(raised.signal, raised.value, raised.trace, None), Err(joined))
             }
             Err(raised) => {
                 let shown = core.run(task, || polling(|| format!("{:?}", raised.value)));
@@ -250,24 +314,35 @@ impl Supervised {
                     std::mem::forget(again); // the first error is the one that is told
                     "a value that cannot be shown".to_owned()
                 });
-                Err(self.raised(raised, text))
+                let (unheard, joined) = self.raised(raised, text);
+                (unheard, Err(joined))
             }
         };
-        if let Err(raised) = core.run(task, || polling(|| drop(self))) {
+        if let Err(raised) = core.run(task, || polling(|| drop((unheard, self)))) {
             std::mem::forget(raised); // there is nobody to tell
         }
         outcome
     }
 
-    /// Tells what the task ended with; returns what whoever joins gets.
-    pub(crate) fn raised(&self, Raised { signal, value, trace }: Raised, text: String) -> Raised {
-        self.push(signal, value, trace, None);
-        Raised { signal, value: Value::error(Told(text)), trace: None }
+    /// Tells what the task ended with; returns what whoever joins gets, and the event if nobody can receive it.
+    pub(crate) fn raised(
+        &self,
+        Raised { signal, value, trace }: Raised,
+        text: String,
+    ) -> (Option<Event>, Raised) {
+        let unheard = self.push(signal, value, trace, None);
+        (unheard, Raised { signal, value: Value::error(Told(text)), trace: None })
     }
 
-    fn push(&self, signal: Signal, value: Value, trace: Option<Box<Trace>>, stopped: Option<Stopped>) {
+    fn push(
+        &self,
+        signal: Signal,
+        value: Value,
+        trace: Option<Box<Trace>>,
+        stopped: Option<Stopped>,
+    ) -> Option<Event> {
         let (task, name) = (self.task, self.name.clone());
-        self.events.push(Event { task, name, signal, value, trace, stopped });
+        self.events.push(Event { task, name, signal, value, trace, stopped })
     }
 }
 
@@ -284,22 +359,20 @@ impl Hook for Supervised {
         if !STOPPING.contains(signal) {
             return park_on_await(signal);
         }
-        let answer = Arc::new(Mutex::new(Answer::Awaited));
-        let stopped = Stopped { task: self.task, answer: answer.clone() };
-        self.push(signal, payload, None, Some(stopped));
-        let word = &self.task.slot().word;
+        let (task, place) = (TaskRef::of(self.task), Arc::new(Place::new()));
+        drop(self.push(signal, payload, None, Some(Stopped { task, place: place.clone() })));
         loop {
-            match std::mem::replace(&mut *answer.lock(), Answer::Awaited) {
-                Answer::Given(value) => return value,
-                Answer::Never => word.cancel(Level::Cancel),
-                Answer::Awaited | Answer::TooLate => (),
+            let word = &task.task.word;
+            let ends = !is_shielded() && (word.level().is_some() || reach::tripped(self.task).is_some());
+            match place.take(ends) {
+                Some(Answer::Given(value)) => return value,
+                Some(Answer::Never) => {
+                    word.cancel(Level::Cancel); // inside a shield the task goes on, with nothing
+                    return Value::UNIT;
+                }
+                _ if ends => return Value::UNIT, // whoever called us unwinds
+                _ => worker::park(),
             }
-            // Whoever called us unwinds.
-            if !is_shielded() && (word.level().is_some() || reach::tripped(self.task).is_some()) {
-                *answer.lock() = Answer::TooLate;
-                return Value::UNIT;
-            }
-            worker::park();
         }
     }
 }
@@ -308,3 +381,62 @@ impl Hook for Supervised {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Told(pub(crate) String);
+
+#[cfg(test)]
+mod tests {
+    use sinew_sync::{model, thread};
+
+    use super::*;
+
+    fn event() -> Event {
+        let task = TaskId::new(0, 0);
+        Event { task, name: None, signal: Signal::Ok, value: Value::UNIT, trace: None, stopped: None }
+    }
+
+    /// A supervisor that answers against a task that gives up: the answer was given exactly if the task has it.
+    #[test]
+    fn an_answer_is_taken_or_too_late() {
+        model("events_answer_or_too_late", || {
+            let place = Arc::new(Place::new());
+            let supervisor = {
+                let place = place.clone();
+                thread::spawn(move || place.give(Answer::Given(Value::UNIT)))
+            };
+            let taken = matches!(place.take(true), Some(Answer::Given(_)));
+            assert_eq!(supervisor.join().unwrap(), taken);
+        });
+    }
+
+    #[test]
+    fn whoever_waits_for_an_event_gets_it() {
+        model("events_push_or_wait", || {
+            let events = Events::new();
+            let receiver = {
+                let events = events.clone();
+                thread::spawn(move || events.recv().unwrap().signal)
+            };
+            assert!(events.sender().push(event()).is_none());
+            assert_eq!(receiver.join().unwrap(), Signal::Ok);
+            assert!(events.is_empty());
+        });
+    }
+
+    /// A receiver that was told and unwinds, against another that waits: the event is not lost.
+    #[test]
+    fn a_receiver_that_unwinds_hands_the_event_on() {
+        model("events_hand_on", || {
+            let events = Events::new();
+            let node = Node::new(0);
+            // SAFETY: taken out below, before it goes.
+            unsafe { events.queue.0.lock().waiters.push(&node) };
+            let receiver = {
+                let events = events.clone();
+                thread::spawn(move || drop(events.recv().unwrap()))
+            };
+            assert!(events.sender().push(event()).is_none());
+            drop(Waiting::new(&events, &node)); // as an unwind does
+            receiver.join().unwrap();
+            assert!(events.is_empty());
+        });
+    }
+}

@@ -13,7 +13,7 @@ use std::pin::{Pin, pin};
 use std::ptr;
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
-use sinew_fiber::raw::{may_await, polling, set_task_bindings};
+use sinew_fiber::raw::{catch, may_await, polling, set_task_bindings};
 use sinew_fiber::{Cancelled, Refused, await_};
 use sinew_sync::atomic::{AtomicBool, Ordering};
 use sinew_sync::thread::{self, Thread};
@@ -26,7 +26,7 @@ use crate::scope::cancelled;
 use crate::shared::Shared;
 use crate::sleep::OwnTimers;
 use crate::slots::TaskId;
-use crate::spawn::{Configured, Options, options_of, over};
+use crate::spawn::{Configured, Options, options_of, over, spawn_on};
 use crate::task::{Kind, Ran, Table, Task, TaskRef, drop_result, no_options};
 use crate::worker;
 
@@ -70,14 +70,17 @@ where
 /// Waits for `future`: suspends the running task, or blocks the thread, whenever it is pending.
 ///
 /// ```
-/// use sinew_sched::{Runtime, block_on, spawn, spawn_future};
+/// use std::time::Duration;
 ///
-/// let runtime = Runtime::new();
-/// let answer = runtime.run(|| {
-///     let half = spawn_future(async { 21 });
-///     2 * block_on(async { half.join().unwrap() }).unwrap_or(21)
+/// use sinew_sched::{Runtime, block_on, sleep_async};
+///
+/// let answer = Runtime::new().run(|| {
+///     block_on(async {
+///         sleep_async(Duration::from_millis(1)).await; // the worker runs other tasks meanwhile
+///         42
+///     })
 /// });
-/// # let _ = answer;
+/// assert_eq!(answer.unwrap().unwrap(), 42);
 /// assert_eq!(block_on(async { 42 }).unwrap(), 42); // on any thread
 /// ```
 ///
@@ -142,7 +145,7 @@ pub(crate) trait Polled {
     unsafe fn future(this: *mut Self) -> *mut Self::Future;
 }
 
-pub(crate) struct Plain<F>(F);
+pub(crate) struct Plain<F>(pub(crate) F);
 
 impl<F: Future> Polled for Plain<F> {
     type Future = F;
@@ -240,16 +243,42 @@ unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
     Ran::Ended
 }
 
+const VTABLE: RawWakerVTable = RawWakerVTable::new(clone_waker, wake, wake, |_| ());
+
+fn clone_waker(id: *const ()) -> RawWaker {
+    RawWaker::new(id, &VTABLE)
+}
+
+fn wake(id: *const ()) {
+    worker::unpark(TaskRef::of(TaskId::from_u64(id.addr() as u64)));
+}
+
 /// A waker for the task with this id.
 pub(crate) fn waker_of(id: TaskId) -> Waker {
-    const VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake, |_| ());
-    fn clone(id: *const ()) -> RawWaker {
-        RawWaker::new(id, &VTABLE)
-    }
-    fn wake(id: *const ()) {
-        worker::unpark(TaskRef::of(TaskId::from_u64(id.addr() as u64)));
-    }
     // SAFETY: the data is a number, which everybody may copy and use from any thread at any time; it is that of a
     // task, so it has a slot.
     unsafe { Waker::from_raw(RawWaker::new(ptr::without_provenance(id.as_u64() as usize), &VTABLE)) }
+}
+
+/// The task that `waker` wakes, if it is one of ours. (A copy of the table that the compiler made counts as a stranger,
+/// who is woken too.)
+pub(crate) fn task_of(waker: &Waker) -> Option<TaskRef> {
+    let ours = ptr::eq(waker.vtable(), &VTABLE);
+    ours.then(|| TaskRef::of(TaskId::from_u64(waker.data().addr() as u64)))
+}
+
+/// Calls wakers that are not ours: by a task of this worker, since it may be any code, which may panic, or try to block.
+/// On a thread that is no worker at once: there it is its `block_on` that calls.
+pub(crate) fn wake_foreign(wakers: Vec<Waker>) {
+    let wake_all = move || {
+        for waker in wakers {
+            if let Err(raised) = catch(|| polling(|| waker.wake())) {
+                eprintln!("a waker that a timer called has panicked: {raised:#}");
+            }
+        }
+    };
+    match worker::current() {
+        Some(worker) => spawn_on(worker.shared, wake_all).detach(),
+        None => wake_all(),
+    }
 }

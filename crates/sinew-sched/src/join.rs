@@ -12,6 +12,7 @@ use sinew_sync::atomic::Ordering;
 
 use crate::clock::now;
 use crate::reach;
+use crate::scope::Children;
 use crate::shared::Shared;
 use crate::slots::TaskId;
 use crate::task::{DETACHED, DONE, Task};
@@ -53,7 +54,7 @@ impl<T> JoinHandle<T> {
     ///
     /// What the task ended with instead of returning.
     pub fn join(self) -> Result<T, Raised> {
-        match self.join_by(None) {
+        match self.join_by(None, None) {
             Ok(outcome) => outcome,
             Err(_) => unreachable!("there is no deadline"),
         }
@@ -65,7 +66,7 @@ impl<T> JoinHandle<T> {
     ///
     /// The handle; inside, what the task ended with.
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<T, Raised>, JoinHandle<T>> {
-        self.join_by(Some(now() + timeout))
+        self.join_by(Some(now() + timeout), None)
     }
 
     /// Like [`join`](JoinHandle::join), but gives the handle back if the task has not ended at `deadline`.
@@ -74,15 +75,20 @@ impl<T> JoinHandle<T> {
     ///
     /// The handle; inside, what the task ended with.
     pub fn join_until(self, deadline: Instant) -> Result<Result<T, Raised>, JoinHandle<T>> {
-        self.join_by(Some(deadline))
+        self.join_by(Some(deadline), None)
     }
 
+    /// Joins the task by `deadline`; if the wait unwinds, its failure is for the scope, if it is a child of one.
     #[inline]
-    fn join_by(self, deadline: Option<Instant>) -> Result<Result<T, Raised>, JoinHandle<T>> {
+    pub(crate) fn join_by(
+        self,
+        deadline: Option<Instant>,
+        scope: Option<&Children>,
+    ) -> Result<Result<T, Raised>, JoinHandle<T>> {
         let this = ManuallyDrop::new(self);
         let task = this.task;
         if task.join.load(Ordering::Acquire) != DONE {
-            match this.wait(deadline) {
+            match this.wait(deadline, scope) {
                 Waited::Ended => (),
                 Waited::TimedOut => return Err(ManuallyDrop::into_inner(this)),
                 Waited::Refused(refused) => {
@@ -97,12 +103,12 @@ impl<T> JoinHandle<T> {
         Ok(result)
     }
 
-    fn wait(&self, deadline: Option<Instant>) -> Waited {
+    fn wait(&self, deadline: Option<Instant>, scope: Option<&Children>) -> Waited {
         let node = Node::new(0);
         if !enter(self.task, &node) {
             return Waited::Ended;
         }
-        let waiting = Waiting { task: self.task, shared: self.shared, node: &node };
+        let waiting = Waiting { task: self.task, shared: self.shared, node: &node, scope };
         let waited = match node.wait(deadline) {
             Ok(false) if waiting.take_back(ptr::null_mut()) => Waited::TimedOut,
             Err(refused) if waiting.take_back(DETACHED) => Waited::Refused(refused),
@@ -184,6 +190,7 @@ struct Waiting<'a> {
     task: &'static Task,
     shared: &'static Shared,
     node: &'a Node,
+    scope: Option<&'a Children>,
 }
 
 impl Waiting<'_> {
@@ -194,9 +201,19 @@ impl Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        if !self.take_back(DETACHED) {
-            // SAFETY: the task has ended, and its only handle is ours, which unwinds.
-            unsafe { drop_and_free(self.task, self.shared) };
+        if self.take_back(DETACHED) {
+            return;
+        }
+        // SAFETY: the task has ended, and its only handle is ours, which unwinds.
+        unsafe {
+            match self.scope {
+                Some(scope) if self.task.has_raised() => {
+                    let unwanted = scope.failed(Some(self.task.take_raised()));
+                    worker::free(self.task, self.shared);
+                    drop(unwanted);
+                }
+                _ => drop_and_free(self.task, self.shared),
+            }
         }
     }
 }

@@ -15,6 +15,21 @@
 //! assert_eq!(sum.unwrap(), 328_350);
 //! ```
 //!
+//! # Where to start
+//!
+//! - Run things: [`Runtime`], [`spawn`], [`JoinHandle::join`]; with a name, a stack size, a supervisor: [`task`].
+//! - Borrow, and wait for all: [`scope`].
+//! - Limit the time: [`timeout`], [`deadline`]; repeat at a period: [`interval`].
+//! - Share a value or take turns: [`sync`], whose locks may be held across blocking calls. **Those of std may not.**
+//! - End a task: [`JoinHandle::cancel`] and [`kill`](JoinHandle::kill); [`shield`](sinew_fiber::shield) and
+//!   [`defer`](sinew_fiber::defer) protect a cleanup.
+//! - Restart what fails, and continue what stops to ask: [`Events`].
+//! - Use futures: [`spawn_future`], [`block_on`], [`sleep_async`].
+//! - Run a fiber as a task: [`TaskBuilder::spawn_fiber`].
+//! - Test what takes time: [`ManualClock`], and [`CurrentThread`] for one step at a time.
+//!
+//! `docs/scheduler.md` in the repository explains all of it, with the rules and the limits.
+//!
 //! # How it works
 //!
 //! A worker's loop runs on a pooled stack, and tasks run inline on it, calls and returns. A task that blocks keeps
@@ -22,8 +37,15 @@
 //! stack. Tasks that have not started may be taken by any worker; one that has blocked stays with its worker,
 //! since a stack must not change threads in the middle of code that may know its thread.
 //!
-//! `core.rs` has the stacks, `worker.rs` the loop, `state.rs` the protocol of parking and waking, `shared.rs` that of
-//! sleeping and waking workers, `join.rs` that of a task's end.
+//! # Reading the code
+//!
+//! - How tasks share a thread: `core.rs` has the stacks, `worker.rs` the loop, `task.rs` a task and who frees it,
+//!   `state.rs` the protocol of parking and waking, `slots.rs` the ids.
+//! - How threads share tasks: `shared.rs` (sleeping and waking workers), `queues.rs`, `placement.rs`, `cpu.rs`.
+//! - How they start and end: `runtime.rs`, `current_thread.rs`, `spawn.rs`, `join.rs`.
+//! - How they wait: `wait.rs` has the protocol, `sync/` the locks; `clock.rs`, `wheel.rs`, `timers.rs` and `time.rs`
+//!   deal with time, `future.rs` and `sleep.rs` with futures.
+//! - What is built on it: `reach.rs` (what is open around the code of a task), `timeout.rs`, `scope.rs`, `events.rs`.
 
 #![warn(missing_docs)]
 
@@ -65,7 +87,7 @@ pub use shared::Report;
 pub use sinew_core::Instant;
 pub use sleep::{Sleep, sleep_async};
 pub use slots::TaskId;
-pub use spawn::{TaskBuilder, spawn, spawn_fiber, task};
+pub use spawn::{TaskBuilder, spawn, task};
 pub use time::{sleep, sleep_until};
 pub use timeout::{Elapsed, Interval, deadline, interval, timeout};
 pub use worker::yield_now;

@@ -13,8 +13,10 @@ pub(crate) use model::{Deque, Injector, Steal, Stealer};
 mod model {
     use std::collections::VecDeque;
 
+    use std::sync::Arc; // a runtime is never freed, which loom's own would take for a leak
+
+    use sinew_sync::Mutex;
     use sinew_sync::atomic::{AtomicUsize, Ordering};
-    use sinew_sync::{Arc, Mutex};
 
     pub(crate) enum Steal<T> {
         Empty,

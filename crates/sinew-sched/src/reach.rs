@@ -20,7 +20,7 @@
 
 use std::collections::BTreeMap;
 
-use sinew_fiber::raw::Remote;
+use sinew_fiber::raw::{Remote, is_running};
 use sinew_fiber::{Level, Value};
 use sinew_sync::Arc;
 use sinew_sync::statics::{AtomicU64, Mutex, MutexGuard, Ordering};
@@ -55,6 +55,8 @@ struct Open {
 pub(crate) struct Frame {
     task: TaskId,
     number: u64,
+    /// The fiber that it is open in: code of other fibers of the task is not inside it.
+    fiber: u64,
 }
 
 /// What code inside a tripped frame unwinds with.
@@ -71,7 +73,14 @@ impl Frame {
     /// A frame of `task` that is not open yet.
     pub(crate) fn new(task: &Task) -> Frame {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        Frame { task: task.id(), number: NEXT.fetch_add(1, Ordering::Relaxed) }
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Frame { task: task.id(), number, fiber: sinew_fiber::current().id() }
+    }
+
+    /// A frame that is never open.
+    #[cfg(test)]
+    pub(crate) fn of_nobody() -> Frame {
+        Frame { task: TaskId::new(0, u32::MAX), number: u64::MAX, fiber: u64::MAX }
     }
 
     /// Opens the frame, inside all that are open. Only its task does.
@@ -110,9 +119,11 @@ impl Frame {
     }
 }
 
-/// The outermost frame of `task` that is tripped. Only the task asks.
+/// The outermost frame of `task`, among those that its running code is inside of, that is tripped. Only the task asks.
 pub(crate) fn tripped(task: TaskId) -> Option<Frame> {
-    shard(task).get(&task)?.frames.iter().find(|open| open.tripped).map(|open| open.frame)
+    let shard = shard(task);
+    let mut tripped = shard.get(&task)?.frames.iter().filter(|open| open.tripped).map(|open| open.frame);
+    tripped.find(|frame| is_running(frame.fiber))
 }
 
 /// Cancels or kills `task` and the children of its scopes. The caller keeps the task from being freed.

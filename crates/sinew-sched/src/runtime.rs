@@ -4,8 +4,9 @@ use std::fmt;
 use std::ptr;
 use std::time::Duration;
 
-use sinew_fiber::{Level, Raised, Stack, StackSize};
-use sinew_sync::thread::{self, JoinHandle as ThreadHandle};
+use sinew_fiber::{Level, Raised, Stack, StackError, StackSize};
+use sinew_sync::thread::{self, JoinHandle as ThreadHandle, Thread};
+use sinew_sync::{Arc, Mutex};
 
 use crate::clock::{Clock, ManualClock};
 use crate::cpu;
@@ -86,15 +87,24 @@ impl Builder {
         let (shared, queues) = self.share(workers)?;
         let cpus = cpu::allowed();
         let pin = self.pin_workers.unwrap_or(workers == cpus.len()) && !cpus.is_empty();
+        let ready = Arc::new(Ready::new());
         let mut runtime = Runtime { shared, threads: Vec::new(), grace: self.grace };
         for (index, queues) in queues.into_iter().enumerate() {
             let cpu = pin.then(|| cpus[index % cpus.len()]);
+            let ready = ready.clone();
             let thread = thread::Builder::new().name(format!("sinew-worker-{index}")).spawn(move || {
                 cpu.into_iter().for_each(cpu::pin);
-                Worker::new(index, shared, queues).enter(None);
+                let worker = Worker::new(index, shared, queues);
+                let prepared = worker.prepare();
+                let fine = prepared.is_ok();
+                ready.tell(prepared);
+                if fine {
+                    worker.enter(None);
+                }
             })?;
             runtime.threads.push(thread);
         }
+        ready.wait(workers)?;
         Ok(runtime)
     }
 
@@ -121,6 +131,30 @@ impl Builder {
             clock.drives(shared);
         }
         Ok((shared, queues))
+    }
+}
+
+/// What the workers tell whoever starts them: whether they have their first stacks.
+struct Ready {
+    told: Mutex<Vec<Result<(), StackError>>>,
+    builder: Thread,
+}
+
+impl Ready {
+    fn new() -> Ready {
+        Ready { told: Mutex::new(Vec::new()), builder: thread::current() }
+    }
+
+    fn tell(&self, prepared: Result<(), StackError>) {
+        self.told.lock().push(prepared);
+        self.builder.unpark();
+    }
+
+    fn wait(&self, workers: usize) -> std::io::Result<()> {
+        while self.told.lock().len() < workers {
+            thread::park();
+        }
+        self.told.lock().drain(..).collect::<Result<(), _>>().map_err(std::io::Error::other)
     }
 }
 

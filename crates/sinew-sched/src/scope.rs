@@ -6,7 +6,7 @@
 //! does, unwinding included, is caught first; then the children are cancelled if need be and waited for, outside the
 //! unwind and under a shield, so that neither cancel nor kill nor a deadline cuts that short. Only structure can refuse
 //! the wait: the fiber around it is being dropped by a destructor that unwinds. Then the fiber is quarantined: its stack,
-//! with what the children borrow, stays for ever.
+//! with what the children borrow, stays for ever. A scope that can do neither ends the process ([`Children::wait_out`]).
 //!
 //! A child is *live* from its spawn until its body has ended, and *counted* until its result, if nobody wants it, was
 //! dropped as well: [`Children::ended`] is the last thing it does, and it has a reference of its own to the [`Children`],
@@ -14,6 +14,8 @@
 //! handle's, which cannot outlive the scope.
 //!
 //! While a child is live it is not freed, so cancelling all that are live, under the lock, meets no other task.
+//!
+//! Model: `scope_waits_for_the_last_child`.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -21,12 +23,13 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::time::Duration;
 
-use sinew_core::{Instant, Signal};
+use sinew_core::{Bindings, Instant, Signal};
 use sinew_fiber::raw::{abandon, catch, may_await, open_scope, re_raise};
 use sinew_fiber::{Cancelled, Level, Raised, Refused, StackSize, Value, shield};
 use sinew_sync::atomic::{AtomicBool, Ordering};
-use sinew_sync::{Arc, Mutex};
+use sinew_sync::{Arc, Mutex, thread};
 
+use crate::events::Events;
 use crate::join::JoinHandle;
 use crate::reach::{Frame, Tripped, cancel_children};
 use crate::slots::TaskId;
@@ -34,6 +37,9 @@ use crate::spawn::{Options, TaskBuilder};
 use crate::task::Task;
 use crate::wait::{Awaited, Node, Queue, TOLD, Waiter, Waiting};
 use crate::worker;
+
+/// How often a scope tries to wait for its children where something prevents it.
+const MOST_TRIES: usize = 10_000;
 
 /// The children of a scope.
 pub(crate) struct Children {
@@ -160,17 +166,21 @@ impl Children {
         Waiting::new(self, &node).wait(None).map(|_| ())
     }
 
-    /// Waits until all children have ended, whatever comes.
+    /// Waits until all children have ended, whatever comes: it neither returns nor unwinds before.
     fn wait_out(&self) {
-        while self.wait().is_err() {
-            // The fiber around us is being dropped in a way that lets nobody wait. What the children borrow has to stay.
-            if !abandon() {
-                eprintln!(
-                    "a scope can neither wait for its children nor leave them: they borrow from its stack"
-                );
-                std::process::abort();
+        for _ in 0..MOST_TRIES {
+            match catch(|| self.wait()) {
+                Ok(Ok(())) => return,
+                // The fiber around us is being dropped in a way that lets nobody wait. What the children borrow has to
+                // stay.
+                Ok(Err(_)) => drop(abandon()),
+                // There is no stack to go on on meanwhile, or the hook of a root of the user's own has panicked.
+                Err(raised) => std::mem::forget(raised),
             }
+            thread::yield_now();
         }
+        eprintln!("a scope can neither wait for its children nor leave them: they borrow from its stack");
+        std::process::abort();
     }
 }
 
@@ -242,23 +252,31 @@ where
             scope.children.wait().map(|()| result)
         });
         if !matches!(outcome, Ok(Ok(_))) {
-            cancel_children(vec![children.clone()], Level::Cancel);
+            let level = task.word.level().unwrap_or(Level::Cancel);
+            cancel_children(vec![children.clone()], level);
         }
-        shield(|| scope.children.wait_out());
-        frame.close();
         let closed = shield(|| scope.close());
+        frame.close();
         let error = {
             let mut state = children.state.lock();
             state.error.take().or_else(|| state.cut_short.then(cancelled))
         };
         match (outcome, closed) {
-            (Err(raised), _) if !is_trip_of(&raised, frame) => re_raise(raised),
-            (_, Err(raised)) => re_raise(raised),
+            (Err(raised), _) if !is_trip_of(&raised, frame) => go_on(raised, error),
+            (_, Err(raised)) => go_on(raised, error),
             (Ok(Ok(result)), Ok(())) => error.map_or(Ok(result), Err),
             (Ok(Err(refused)), Ok(())) => Err(error.unwrap_or_else(|| refusal(refused))),
             (Err(_), Ok(())) => Err(error.unwrap_or_else(cancelled)),
         }
     })
+}
+
+/// Leaves a scope by an unwind that is not its own. The failure of a child, which nobody will see, is told.
+fn go_on(raised: Raised, error: Option<Raised>) -> ! {
+    if let Some(error) = error.filter(|error| !error.is_cancelled()) {
+        eprintln!("a child failed in a scope that was left by an unwind: {error:#}");
+    }
+    re_raise(raised)
 }
 
 fn is_trip_of(raised: &Raised, frame: Frame) -> bool {
@@ -314,12 +332,19 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.closers.lock().push(closer);
     }
 
-    /// Runs the closers, all of them; the first that fails is told.
+    /// Waits for the children, and runs the closers, all of them; the first that fails is told. A closer may start
+    /// children, and these may register closers.
     fn close(&self) -> Result<(), Raised> {
         let mut outcome = Ok(());
         loop {
+            self.children.wait_out();
             let Some(closer) = self.closers.lock().pop() else { return outcome };
-            outcome = outcome.and(catch(closer));
+            let closed = catch(closer);
+            match (&outcome, closed) {
+                (Ok(()), closed) => outcome = closed,
+                (Err(_), Err(raised)) => std::mem::forget(raised), // what it holds may panic when it is dropped
+                (Err(_), Ok(())) => (),
+            }
         }
     }
 }
@@ -357,6 +382,18 @@ impl<'scope> ScopedTaskBuilder<'scope> {
         self
     }
 
+    /// See [`TaskBuilder::supervisor`].
+    pub fn supervisor(mut self, events: &Events) -> Self {
+        self.builder = self.builder.supervisor(events);
+        self
+    }
+
+    /// See [`TaskBuilder::bindings`].
+    pub fn bindings(mut self, bindings: Bindings) -> Self {
+        self.builder = self.builder.bindings(bindings);
+        self
+    }
+
     /// Starts a child.
     pub fn spawn<F, T>(self, body: F) -> ScopedJoinHandle<'scope, T>
     where
@@ -371,7 +408,6 @@ impl<'scope> ScopedTaskBuilder<'scope> {
 }
 
 /// The handle of a child of a scope. Dropping it leaves the child to the scope.
-#[must_use = "a handle that is dropped leaves the child to the scope"]
 pub struct ScopedJoinHandle<'scope, T> {
     handle: ManuallyDrop<JoinHandle<T>>,
     children: &'scope Arc<Children>,
@@ -384,7 +420,11 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
     ///
     /// What the child ended with instead of returning. The scope does not report it again.
     pub fn join(self) -> Result<T, Raised> {
-        self.into_handle().join()
+        let children = self.children;
+        match self.into_handle().join_by(None, Some(children)) {
+            Ok(outcome) => outcome,
+            Err(_) => unreachable!("there is no deadline"),
+        }
     }
 
     /// See [`JoinHandle::join_timeout`].
@@ -404,7 +444,7 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
     pub fn join_until(self, deadline: Instant) -> Result<Result<T, Raised>, Self> {
         let children = self.children;
         self.into_handle()
-            .join_until(deadline)
+            .join_by(Some(deadline), Some(children))
             .map_err(|handle| ScopedJoinHandle { handle: ManuallyDrop::new(handle), children })
     }
 
@@ -446,5 +486,36 @@ impl<T> Drop for ScopedJoinHandle<'_, T> {
 impl<T> fmt::Debug for ScopedJoinHandle<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ScopedJoinHandle").field("finished", &self.is_finished()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sinew_sync::atomic::AtomicUsize;
+    use sinew_sync::model;
+
+    use super::*;
+
+    /// The last child against a parent that waits: it is woken, after the child has let go of everything, and what the
+    /// child touches last is not gone.
+    #[test]
+    fn a_parent_waits_for_the_last_child() {
+        model("scope_waits_for_the_last_child", || {
+            let children = Arc::new(Children::new(Frame::of_nobody()));
+            let borrowed = Arc::new(AtomicUsize::new(2));
+            children.state.lock().count = 2;
+            let parent = {
+                let (children, borrowed) = (children.clone(), borrowed.clone());
+                thread::spawn(move || {
+                    children.wait().unwrap();
+                    borrowed.load(Ordering::Relaxed)
+                })
+            };
+            for _ in 0..2 {
+                borrowed.fetch_sub(1, Ordering::Relaxed);
+                children.ended();
+            }
+            assert_eq!(parent.join().unwrap(), 0, "a child still borrows");
+        });
     }
 }

@@ -247,7 +247,7 @@ impl Shared {
 
     fn wake(&self, worker: usize) -> bool {
         let inbox = &self.inboxes[worker];
-        let woken = inbox.asleep.load(Ordering::Relaxed) && inbox.asleep.swap(false, Ordering::AcqRel);
+        let woken = inbox.asleep.load(Ordering::Acquire) && inbox.asleep.swap(false, Ordering::AcqRel);
         if woken {
             inbox.thread.get().expect("a worker that sleeps has said who it is").unpark();
         }
@@ -286,7 +286,7 @@ impl Shared {
     pub(crate) fn sleep_for(&self, worker: usize, alarm: Option<Instant>, limit: Option<Duration>) {
         let inbox = &self.inboxes[worker];
         inbox.thread.get_or_init(thread::current);
-        inbox.asleep.store(true, Ordering::Relaxed);
+        inbox.asleep.store(true, Ordering::Release); // whoever sees it sees the thread
         let others_busy = self.sleepers.fetch_add(1, Ordering::Relaxed) + 1 < self.inboxes.len();
         fence(Ordering::SeqCst);
         let work = !inbox.is_empty()

@@ -4,10 +4,12 @@ use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomPinned;
 use std::pin::Pin;
+use std::ptr;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use sinew_core::Instant;
+use sinew_sync::statics::Mutex;
 
 use crate::clock::{Clock, now, system_now};
 use crate::timers::{Alarm, Ring, Timers};
@@ -22,7 +24,8 @@ use crate::worker;
 /// use std::time::Duration;
 /// use sinew_sched::{Runtime, sleep_async};
 ///
-/// let task = Runtime::new().spawn_future(async {
+/// let runtime = Runtime::new();
+/// let task = runtime.spawn_future(async {
 ///     sleep_async(Duration::from_millis(1)).await;
 ///     42
 /// });
@@ -56,22 +59,29 @@ impl Future for Sleep {
         // SAFETY: nothing is moved out of it.
         let this = unsafe { self.get_unchecked_mut() };
         let deadline = *this.deadline.get_or_insert_with(|| now() + this.duration);
-        let rung = match this.timers {
+        if let Some(timers) = this.timers {
             // SAFETY: the alarm was set there and, being pinned, has not moved.
-            Some(timers) => !unsafe { timers.set_waker(&this.alarm, context.waker()) },
-            None if now() >= deadline => true,
-            None => {
-                let timers = timers_here();
-                if let Ring::Wake(waker) = &this.alarm.owner {
-                    waker.set(Some(context.waker().clone()));
-                }
-                this.timers = Some(timers);
-                // SAFETY: it is pinned, and `drop` clears it before it goes.
-                unsafe { timers.set(&this.alarm, deadline) };
-                false
+            if !unsafe { timers.set_waker(&this.alarm, context.waker()) } {
+                return Poll::Ready(());
             }
-        };
-        if rung { Poll::Ready(()) } else { Poll::Pending }
+        }
+        if now() >= deadline {
+            return Poll::Ready(());
+        }
+        let here = timers_here();
+        if this.timers.is_none_or(|timers| !ptr::eq(timers, here)) {
+            // First polled, or polled where nobody looks after the timers that it was first polled with.
+            if let Some(elsewhere) = this.timers.replace(here) {
+                // SAFETY: as above.
+                unsafe { elsewhere.clear(&this.alarm) };
+            }
+            if let Ring::Wake(waker) = &this.alarm.owner {
+                waker.set(Some(context.waker().clone()));
+            }
+            // SAFETY: it is pinned, in no wheel, and `drop` clears it before it goes.
+            unsafe { here.set(&this.alarm, deadline) };
+        }
+        Poll::Pending
     }
 }
 
@@ -107,8 +117,25 @@ thread_local! {
 struct Own {
     /// While a `block_on` of this thread looks after them.
     timers: Cell<Option<&'static Timers>>,
-    /// Made once per thread, and kept for ever: a `Sleep` may outlive the thread.
+    /// Never freed, since a `Sleep` may outlive the thread, but handed on to other threads.
     spare: Cell<Option<&'static Timers>>,
+}
+
+/// The timers of threads that have ended.
+static SPARE: Mutex<Vec<&'static Timers>> = Mutex::new(Vec::new());
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        if let Some(timers) = self.spare.take() {
+            SPARE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(timers);
+        }
+    }
+}
+
+/// Timers for a thread that has none.
+fn new_timers() -> &'static Timers {
+    let spare = SPARE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
+    spare.unwrap_or_else(|| Box::leak(Box::new(Timers::new())))
 }
 
 /// The timers of a thread that is no worker, for the time of a [`block_on`](crate::block_on).
@@ -120,7 +147,7 @@ pub(crate) struct OwnTimers {
 impl OwnTimers {
     pub(crate) fn enter() -> OwnTimers {
         OWN.with(|own| {
-            let timers = own.spare.get().unwrap_or_else(|| Box::leak(Box::new(Timers::new())));
+            let timers = own.spare.get().unwrap_or_else(new_timers);
             own.spare.set(Some(timers));
             OwnTimers { timers, outer: own.timers.replace(Some(timers)) }
         })

@@ -5,11 +5,11 @@ use std::ptr;
 
 use sinew_core::{Bindings, Signal};
 use sinew_fiber::raw::{Inherited, inherit_bindings, set_task_bindings, set_task_mask, set_task_name};
-use sinew_fiber::{Cancelled, Fiber, IntoValue, Raised, StackSize, Value, propagate};
+use sinew_fiber::{Cancelled, Fiber, IntoValue, Raised, Reason, StackSize, Value, propagate};
 use sinew_sync::Arc;
 
 use crate::core::Core;
-use crate::events::{Events, STOPPING, Supervised};
+use crate::events::{EventSender, Events, STOPPING, Supervised};
 use crate::future::future_table;
 use crate::join::JoinHandle;
 use crate::scope::{Children, End, cancelled};
@@ -25,7 +25,7 @@ pub(crate) struct Options {
     pub(crate) stack: Option<StackSize>,
     /// Never stolen, also before it has started.
     pub(crate) pinned: bool,
-    pub(crate) supervisor: Option<Events>,
+    pub(crate) supervisor: Option<EventSender>,
     pub(crate) bindings: Option<Inherited>,
     /// The scope that waits for it.
     pub(crate) scope: Option<Arc<Children>>,
@@ -156,7 +156,7 @@ impl TaskBuilder {
     /// stop on yield, user5, user6 and user7; whatever it raises in the end is the supervisor's, and whoever joins it
     /// gets the text.
     pub fn supervisor(mut self, events: &Events) -> TaskBuilder {
-        self.options.supervisor = Some(events.clone());
+        self.options.supervisor = Some(events.sender());
         self
     }
 
@@ -190,8 +190,9 @@ impl TaskBuilder {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
+        let kind = if self.options.pinned { Kind::Thunk } else { Kind::Migrating };
         // SAFETY: the body is `Send`, and the table is its own; the rest is the caller's promise.
-        unsafe { self.start(body, configured_table::<F, T>(Kind::Migrating)) }
+        unsafe { self.start(body, configured_table::<F, T>(kind)) }
     }
 
     /// Starts a task that stays on the worker of its spawner, so that its body may hold what must not leave the
@@ -213,6 +214,37 @@ impl TaskBuilder {
         unsafe { self.start(body, configured_table::<F, T>(Kind::Thunk)) }
     }
 
+    /// Starts a task that runs `fiber`, a new one, from its first resume, with `value`, to its end, on the worker of the
+    /// caller. Signals that the fiber's mask catches are the task's: a terminal one ends it, any other stops it for its
+    /// supervisor.
+    ///
+    /// ```
+    /// use sinew_fiber::{Fiber, Value};
+    /// use sinew_sched::{Runtime, task};
+    ///
+    /// let answer = Runtime::new().run(|| {
+    ///     let fiber = Fiber::new(|value: Value| value.downcast::<u32>().unwrap() + 1).unwrap();
+    ///     task().spawn_fiber(fiber, 41u32).join().unwrap().downcast::<u32>().unwrap()
+    /// });
+    /// assert_eq!(answer.unwrap(), 42);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As for [`spawn_local`](TaskBuilder::spawn_local).
+    pub fn spawn_fiber(self, fiber: Fiber, value: impl IntoValue) -> JoinHandle<Value> {
+        let value = value.into_value();
+        self.spawn_local(move || {
+            let mut signal = fiber.resume(value).unwrap_or_else(|refused| sinew_fiber::error(refused));
+            let mut value = fiber.take_value();
+            while signal != Signal::Ok {
+                value = propagate(value, &fiber).unwrap_or_else(|refused| sinew_fiber::error(refused));
+                signal = fiber.status().signal().unwrap_or(Signal::Ok);
+            }
+            value
+        })
+    }
+
     /// Starts a task whose body borrows.
     ///
     /// # Safety
@@ -227,11 +259,21 @@ impl TaskBuilder {
         unsafe { self.start(body, configured_table::<F, T>(Kind::Thunk)) }
     }
 
-    /// Starts a task that polls `future`.
+    /// Starts a task that polls `future`. If it is pinned, it has a stack of its own, like any body that stays on its
+    /// worker.
     pub fn spawn_future<F>(self, future: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
+        if self.options.pinned {
+            // Polled by a body that stays where it is.
+            return self.spawn(|| {
+                crate::future::block_on(future).unwrap_or_else(|refused| match refused.reason() {
+                    Reason::Cancelled => sinew_fiber::error(Cancelled),
+                    _ => sinew_fiber::error(refused),
+                })
+            });
+        }
         // SAFETY: the future is `Send`, and the table is its own.
         unsafe { self.start(future, future_table::<Configured<F>>()) }
     }
@@ -376,35 +418,4 @@ where
             Ran::EndedIn(children)
         }
     }
-}
-
-/// Starts a task that runs `fiber`, a new one, from its first resume, with `value`, to its end, on the worker of the
-/// caller. Signals that the fiber's mask catches are the task's: a terminal one ends it, any other stops it for its
-/// supervisor.
-///
-/// ```
-/// use sinew_fiber::{Fiber, Value};
-/// use sinew_sched::{Runtime, spawn_fiber, task};
-///
-/// let answer = Runtime::new().run(|| {
-///     let fiber = Fiber::new(|value: Value| value.downcast::<u32>().unwrap() + 1).unwrap();
-///     spawn_fiber(task().name("fiber"), fiber, 41u32).join().unwrap().downcast::<u32>().unwrap()
-/// });
-/// assert_eq!(answer.unwrap(), 42);
-/// ```
-///
-/// # Panics
-///
-/// If the caller is not a task.
-pub fn spawn_fiber(task: TaskBuilder, fiber: Fiber, value: impl IntoValue) -> JoinHandle<Value> {
-    let value = value.into_value();
-    task.spawn_local(move || {
-        let mut signal = fiber.resume(value).unwrap_or_else(|refused| sinew_fiber::error(refused));
-        let mut value = fiber.take_value();
-        while signal != Signal::Ok {
-            value = propagate(value, &fiber).unwrap_or_else(|refused| sinew_fiber::error(refused));
-            signal = fiber.status().signal().unwrap_or(Signal::Ok);
-        }
-        value
-    })
 }

@@ -42,8 +42,8 @@ pub fn sleep(duration: Duration) {
 
 /// Suspends the task until `deadline` on the clock of its runtime ([`now`]); see [`sleep`].
 pub fn sleep_until(deadline: Instant) {
-    if worker::current().is_none() {
-        return block_until(deadline);
+    if worker::current_task().is_none() {
+        return block_until(system_now() + (deadline - now()));
     }
     if now() >= deadline {
         return sinew_fiber::checkpoint();
@@ -53,6 +53,7 @@ pub fn sleep_until(deadline: Instant) {
             if let Err(refused) = await_(()) {
                 return refused_sleep(refused, deadline);
             }
+            sinew_fiber::checkpoint(); // an await that a fiber around us caught has not looked
         }
     });
 }

@@ -3,11 +3,13 @@
 //! An alarm lies with whoever waits (on its stack, or in its future) and is linked into the wheel of one worker. The
 //! wheel has a lock, because a future that moved on takes its alarm back from elsewhere, and because an idle worker
 //! serves the timers of one that is stuck. An alarm is taken out, or has rung, before it goes: [`Timers::clear`] waits
-//! for the lock, so when it returns nobody touches the alarm any more. No code but ours runs under the lock; wakers of
-//! futures are called after it.
+//! for the lock, so when it returns nobody touches the alarm any more. No code but ours runs under the lock, nor in the
+//! middle of a worker's turn: wakers that are not ours are called by a task.
 //!
 //! `next` is the earliest time at which there may be something to do. It is written under the lock and read without:
 //! the worker itself, which alone inserts, always sees what it wrote; any other only guesses by it.
+//!
+//! Model: `timers_ring_or_cancel`.
 
 use std::cell::Cell;
 use std::task::Waker;
@@ -17,6 +19,7 @@ use sinew_sync::Mutex;
 use sinew_sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock::Clock;
+use crate::future::{task_of, wake_foreign};
 use crate::reach::Frame;
 use crate::task::TaskRef;
 use crate::wheel::{Entry, Wheel};
@@ -77,17 +80,18 @@ impl Timers {
     ///
     /// As for [`Timers::clear`].
     pub(crate) unsafe fn set_waker(&self, alarm: *const Alarm, waker: &Waker) -> bool {
-        let _wheel = self.wheel.lock();
+        // A waker's clone and drop may be anybody's code, which the lock is not held for.
+        let mut waker = Some(waker.clone());
+        let wheel = self.wheel.lock();
         // SAFETY: the caller's promise; under the lock we are its only user.
         let alarm = unsafe { &*alarm };
         if let Ring::Wake(current) = &alarm.owner {
-            let waker = match current.take() {
-                Some(same) if same.will_wake(waker) => same,
-                _ => waker.clone(),
-            };
-            current.set(Some(waker));
+            waker = current.replace(waker);
         }
-        alarm.is_set()
+        let is_set = alarm.is_set();
+        drop(wheel);
+        drop(waker);
+        is_set
     }
 
     /// Rings all alarms whose time has come.
@@ -104,16 +108,21 @@ impl Timers {
 
     #[cold]
     fn ring(&self, now: Instant) {
-        let mut wakers = Vec::new();
+        let mut foreign = Vec::new();
         let mut wheel = self.wheel.lock();
         wheel.advance(now.as_nanos(), |ring| match ring {
             Ring::Unpark(task) => worker::unpark(*task),
-            Ring::Wake(waker) => wakers.extend(waker.take()),
             Ring::Trip(frame) => frame.trip(),
+            Ring::Wake(waker) => match waker.take() {
+                Some(waker) if let Some(task) = task_of(&waker) => worker::unpark(task),
+                waker => foreign.extend(waker),
+            },
         });
         self.publish(&wheel);
         drop(wheel);
-        wakers.into_iter().for_each(Waker::wake);
+        if !foreign.is_empty() {
+            wake_foreign(foreign);
+        }
     }
 
     /// When the next alarm rings, at the earliest.
@@ -126,5 +135,55 @@ impl Timers {
 
     fn publish(&self, wheel: &Wheel<Ring>) {
         self.next.store(wheel.next_deadline().unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Pending;
+
+    use sinew_fiber::{Level, StackSize};
+    use sinew_sync::{model, thread};
+
+    use super::*;
+    use crate::future::{Plain, future_table};
+    use crate::shared::Shared;
+    use crate::task::Task;
+    use crate::worker::Queues;
+
+    /// A task that is parked on a runtime without workers.
+    fn parked() -> (&'static Shared, &'static Task) {
+        let shared: &Shared =
+            Box::leak(Box::new(Shared::new(&[Queues::new()], StackSize::KiB16, Clock::System, true)));
+        let task: &Task = Box::leak(Box::new(Task::new(0)));
+        // SAFETY: a fresh slot, and the table of what is put there.
+        unsafe {
+            task.prepare(Plain(std::future::pending::<()>()), future_table::<Plain<Pending<()>>>(), shared)
+        };
+        task.state.claim();
+        assert!(task.state.commit_park());
+        (shared, task)
+    }
+
+    /// An alarm that rings against a cancel of the same task, which then takes the alarm back: the task is queued once,
+    /// and nobody touches the alarm after that.
+    #[test]
+    fn an_alarm_and_a_cancel_queue_a_task_once() {
+        model("timers_ring_or_cancel", || {
+            let (shared, task) = parked();
+            let timers = &shared.inboxes[0].timers;
+            let alarm = Box::new(Alarm::new(Ring::Unpark(task.reference())));
+            // SAFETY: it is cleared before it goes.
+            unsafe { timers.set(&raw const *alarm, Instant::from_nanos(1)) };
+            let worker = thread::spawn(move || timers.ring(Instant::from_nanos(1 << 40)));
+            task.word.cancel(Level::Cancel);
+            worker::unpark(task.reference());
+            // SAFETY: it was set above.
+            unsafe { timers.clear(&raw const *alarm) };
+            drop(alarm);
+            worker.join().unwrap();
+            assert!(shared.injector.steal().success().is_some());
+            assert!(shared.injector.steal().success().is_none(), "queued twice");
+        });
     }
 }

@@ -132,8 +132,10 @@ pub(crate) fn current<'a>() -> Option<&'a Worker> {
     unsafe { worker_pointer().as_ref() }
 }
 
+/// The task that runs the caller. A root of the user's own inside a task is none: it waits as its hook says, or blocks
+/// the thread.
 pub(crate) fn current_task() -> Option<&'static Task> {
-    current()?.current.get()
+    current()?.current.get().filter(|_| sinew_fiber::raw::in_task())
 }
 
 /// The running task can be reached, until it ends.
@@ -218,8 +220,8 @@ pub(crate) unsafe extern "C" fn core_main(core: *mut ()) -> ! {
     here().arrived();
     loop {
         let worker = here();
-        if core.size != worker.shared.stack && worker.next.get().is_none() {
-            worker.leave_odd_core(core);
+        if core.private && worker.next.get().is_none() {
+            worker.leave_private_core(core);
         }
         let task = worker.next.take().or_else(|| worker.find()).or_else(|| worker.search());
         let Some(task) = task else {
@@ -264,6 +266,14 @@ impl Worker {
         }
     }
 
+    /// Takes the worker's first stack. Called on its thread.
+    pub(crate) fn prepare(&self) -> Result<(), StackError> {
+        if self.active.get().is_null() {
+            self.active.set(self.spare_core()?);
+        }
+        Ok(())
+    }
+
     /// Runs tasks on this thread: until the runtime stops, or so many turns, or until there is nothing to do. Returns how
     /// many of the turns are left.
     ///
@@ -272,9 +282,10 @@ impl Worker {
     /// If the worker is running already, further down on this thread.
     pub(crate) fn enter(&self, steps: Option<u64>) -> u64 {
         assert!(self.thread.get().is_null(), "a runtime cannot be run by one of its own tasks");
-        if self.active.get().is_null() {
-            self.active.set(self.spare_core().expect("there is memory for a worker's first stack"));
+        if std::thread::panicking() {
+            return steps.unwrap_or(0);
         }
+        self.prepare().expect("there is memory for a worker's first stack");
         self.steps.set(steps);
         let outer = WORKER.with(|worker| worker.replace(self));
         let running = Running::now();
@@ -417,15 +428,21 @@ impl Worker {
         }
     }
 
-    /// True if `core` has the stack that `task` asks for, or there is no such stack at all. Else it was started on
-    /// another core, and this one has been a spare one meanwhile.
+    /// True if `task` can run on `core`, or there is no stack for it at all. Else it was started on another core, and this
+    /// one has been a spare one meanwhile.
+    ///
+    /// One that asks for a stack of another size gets a core of its own, and so does one that migrates: what other tasks
+    /// leave behind on this thread, fibers in a thread-local, may belong to the core that they ran on.
     #[cold]
     fn has_stack_for(&self, core: &Core, task: &'static Task) -> bool {
-        let size = match task.options().and_then(|options| options.stack) {
-            Some(size) if size != core.size && table_is_thunk(task) => size,
-            _ => return true,
+        let size = match (task.table().kind, task.options().and_then(|options| options.stack)) {
+            (Kind::Future, _) => return true,
+            _ if core.private => return true, // it was made for this task
+            (Kind::Thunk, None) => return true,
+            (Kind::Thunk, Some(size)) if size == core.size => return true,
+            (_, size) => size.unwrap_or(self.shared.stack),
         };
-        match Core::new(size, self.shared, self.index) {
+        match Core::new(size, self.shared, self.index, true) {
             Ok(to) => {
                 self.next.set(Some(task));
                 self.leave_core(core, to);
@@ -447,9 +464,9 @@ impl Worker {
         here().arrived();
     }
 
-    /// A core of another size was for a task that wanted it so, and is no place for others: it is given up.
+    /// A core that was made for one task is no place for others: it is given up.
     #[cold]
-    fn leave_odd_core(&self, core: &Core) {
+    fn leave_private_core(&self, core: &Core) {
         match self.spare_core() {
             Ok(to) => self.leave_core(core, to),
             // It will have to do until there is memory again.
@@ -533,7 +550,7 @@ impl Worker {
             Left::Spare(core) => {
                 // SAFETY: within one statement each (module prose); the core was left and has no task.
                 unsafe {
-                    if (*self.spare.get()).len() < SPARE_CORES && (*core).size == self.shared.stack {
+                    if (*self.spare.get()).len() < SPARE_CORES && !(*core).private {
                         (*self.spare.get()).push(core);
                     } else {
                         Core::free(core);
@@ -556,7 +573,7 @@ impl Worker {
         // SAFETY: within one statement (module prose).
         match unsafe { (*self.spare.get()).pop() } {
             Some(core) => Ok(core),
-            None => Core::new(self.shared.stack, self.shared, self.index),
+            None => Core::new(self.shared.stack, self.shared, self.index, false),
         }
     }
 
@@ -668,8 +685,8 @@ impl Worker {
         Some(task)
     }
 
-    /// Looks at the inbox and the timers, and takes the oldest of the outsiders' tasks, or of our own, which the
-    /// newest would else keep waiting.
+    /// Looks at the inbox and the timers, and takes the oldest of the outsiders' tasks or of our own, in turns,
+    /// which the newest would else keep waiting.
     #[cold]
     fn find_fairly(&self) -> Option<&'static Task> {
         self.receive();
@@ -677,8 +694,13 @@ impl Worker {
         if self.turns.get().is_multiple_of(FAIR * OTHERS) {
             self.ring_overdue();
         }
-        let oldest = self.shared.injector.steal();
-        match oldest.or_else(|| self.shared.stealers[self.index].new.steal()) {
+        let (own, outsiders) = (&self.shared.stealers[self.index].new, &self.shared.injector);
+        let oldest = if (self.turns.get() / FAIR).is_multiple_of(2) {
+            outsiders.steal().or_else(|| own.steal())
+        } else {
+            own.steal().or_else(|| outsiders.steal())
+        };
+        match oldest {
             Steal::Success(task) => Some(task),
             _ => None,
         }
@@ -811,10 +833,6 @@ fn unreach(core: &Core, task: &Task) {
 /// True if the task, which the caller has taken out of a queue, has not started and may do so anywhere.
 fn is_unstarted(task: &Task) -> bool {
     matches!(task.home(), Home::None) && !task.options().is_some_and(|options| options.pinned)
-}
-
-fn table_is_thunk(task: &Task) -> bool {
-    task.table().kind != Kind::Future
 }
 
 /// Counts one more, in a counter that only this thread writes.

@@ -199,6 +199,24 @@ fn a_failure_that_was_joined_is_not_reported_again() {
 }
 
 #[test]
+fn a_failure_that_the_body_waits_for_is_told_once_by_the_join_or_by_the_scope() {
+    with_runtimes(|pinned| {
+        let outcome = scope(|scope| {
+            let failing = child(scope, pinned, || {
+                yield_now();
+                error("awaited")
+            });
+            failing.join().map(|(): ()| ())
+        });
+        let failure = match outcome {
+            Ok(joined) => joined.unwrap_err(),
+            Err(raised) => raised,
+        };
+        assert_eq!(failure.value.downcast::<&str>().unwrap(), "awaited");
+    });
+}
+
+#[test]
 fn a_failure_whose_handle_is_dropped_after_the_end_is_the_scope_s() {
     with_runtimes(|pinned| {
         let outcome = scope(|scope| {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sinew_fiber::{Bindings, Fiber, Key, Mask, Panic, Signal, Value, error, signal, yield_};
-use sinew_sched::{Events, Runtime, Told, sleep, spawn, spawn_fiber, spawn_future, task, yield_now};
+use sinew_sched::{Events, Runtime, Told, scope, sleep, spawn, spawn_future, task, timeout, yield_now};
 
 fn runtime(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).build().unwrap()
@@ -88,10 +88,7 @@ fn a_task_stopped_on_yield_or_user5_to_7_is_continued_by_its_supervisor() {
                 for n in 0..3 {
                     let mut event = events.recv().unwrap();
                     assert_eq!((event.signal, event.is_stopped()), (Signal::Yield, true));
-                    assert_eq!(
-                        std::mem::replace(&mut event.value, Value::UNIT).downcast::<u32>().unwrap(),
-                        n
-                    );
+                    assert_eq!(event.take_value().downcast::<u32>().unwrap(), n);
                     assert!(event.resume(10 * n));
                 }
                 for user in [Signal::User5, Signal::User6, Signal::User7] {
@@ -182,15 +179,15 @@ fn a_spawned_fiber_runs_on_its_worker_and_its_signals_are_the_task_s() {
                     next.downcast::<u32>().unwrap() + 1
                 })
                 .unwrap();
-            let handle = spawn_fiber(task().supervisor(&events), fiber, 1u32);
+            let handle = task().supervisor(&events).spawn_fiber(fiber, 1u32);
             let mut event = events.recv().unwrap();
             assert_eq!(event.signal, Signal::Yield);
-            assert_eq!(std::mem::replace(&mut event.value, Value::UNIT).downcast::<u32>().unwrap(), 2);
+            assert_eq!(event.take_value().downcast::<u32>().unwrap(), 2);
             assert!(event.resume(10u32));
             assert_eq!(handle.join().unwrap().downcast::<u32>().unwrap(), 11);
 
             let fails = Fiber::builder().mask(Mask::ERROR).build(|_| error("in a fiber")).unwrap();
-            let failed = spawn_fiber(task(), fails, ()).join().unwrap_err();
+            let failed = task().spawn_fiber(fails, ()).join().unwrap_err();
             assert_eq!(failed.value.downcast::<&str>().unwrap(), "in a fiber");
             assert!(failed.trace.is_some());
         })
@@ -220,6 +217,33 @@ fn bindings_are_none_shared_or_layered() {
             assert_eq!(*COLOUR.get().unwrap(), "green");
         })
         .unwrap();
+}
+
+#[test]
+fn a_pinned_future_is_polled_on_one_worker() {
+    let runtime = runtime(4);
+    let moved = runtime
+        .run(|| {
+            let tasks: Vec<_> = (0..100)
+                .map(|_| {
+                    task().pinned().spawn_future(async {
+                        let first = std::thread::current().id();
+                        let mut moved = false;
+                        for _ in 0..10 {
+                            sinew_sched::sleep_async(Duration::from_micros(50)).await;
+                            moved |= std::thread::current().id() != first;
+                        }
+                        moved
+                    })
+                })
+                .collect();
+            tasks.into_iter().map(|task| task.join().unwrap()).filter(|moved| *moved).count()
+        })
+        .unwrap();
+    assert_eq!(moved, 0);
+    let cancelled = runtime.task().pinned().spawn_future(std::future::pending::<()>());
+    cancelled.cancel();
+    assert!(cancelled.join().unwrap_err().is_cancelled());
 }
 
 #[test]
@@ -404,6 +428,14 @@ fn fails_without_anybody_to_tell() {
             cancelled.cancel();
             drop(cancelled);
             drop(spawn_future(async { panic!("a lonely future") }));
+            let elapsed = timeout(Duration::from_millis(5), || {
+                scope(|scope| {
+                    scope.keep_going();
+                    scope.spawn(|| error("in a scope that was left"));
+                    sleep(Duration::from_secs(1000));
+                })
+            });
+            assert!(elapsed.is_err());
             for _ in 0..10 {
                 yield_now();
             }
@@ -419,9 +451,15 @@ fn a_failure_that_nobody_joins_is_printed_with_its_trace() {
         .unwrap();
     let text = String::from_utf8_lossy(&child.stderr);
     assert!(child.status.success(), "{text}");
-    for expected in
-        ["cry in the desert", "lonely#", "raised at", "supervisors.rs", "dropped later", "a lonely future"]
-    {
+    for expected in [
+        "cry in the desert",
+        "lonely#",
+        "raised at",
+        "supervisors.rs",
+        "dropped later",
+        "a lonely future",
+        "in a scope that was left",
+    ] {
         assert!(text.contains(expected), "{expected:?} is missing in:\n{text}");
     }
     for unwanted in ["this one is joined", "cancelled"] {

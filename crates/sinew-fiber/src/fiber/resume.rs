@@ -62,8 +62,7 @@ impl Fiber {
             && record.child.get().is_null()
             && me.depth.get() < MAX_DEPTH
             && !std::thread::panicking()
-            && ((record.is_of_the_task_of(me) && ptr::eq(record.word.get(), me.word.get()))
-                || record.bind(me))
+            && (record.task.get() == me.task.get() || record.bind(me))
     }
 
     /// Continues the fiber with an error: the innermost of the fibers that are stopped here raises `value` at
@@ -189,7 +188,8 @@ impl Fiber {
 
     /// True if the fiber was first resumed by another task than that of `me`.
     pub(crate) fn belongs_elsewhere(&self, me: &Record) -> bool {
-        self.record().task.get() != 0 && !self.record().is_of_the_task_of(me)
+        let theirs = self.record().belongs_to.get();
+        theirs != 0 && theirs != me.belongs_to.get()
     }
 
     #[cold]
@@ -248,24 +248,26 @@ impl Fiber {
 }
 
 impl Record {
-    /// True if both were first resumed by the same task.
-    #[inline(always)]
-    fn is_of_the_task_of(&self, other: &Record) -> bool {
-        self.task.get() == other.task.get()
+    /// Notes whether `self` runs in the task that it belongs to, now that it runs below `above`.
+    #[inline]
+    fn enter_task_of(&self, above: &Record) {
+        let own = self.belongs_to.get();
+        self.task.set(if above.task.get() == own { own } else { self.id.get() });
+        self.word.set(above.word.get());
     }
 
     /// Makes `self`, which was never resumed, a fiber of the task of `me` for good. False if it is one of some
     /// task already.
     #[inline]
     fn bind(&self, me: &Record) -> bool {
-        if self.task.get() != 0 {
+        if self.belongs_to.get() != 0 {
             return false;
         }
         // SAFETY: the root of the running fiber is valid.
         unsafe { (*me.root.get()).add_ref() };
         self.root.set(me.root.get());
-        self.task.set(me.task.get());
-        self.word.set(me.word.get());
+        self.belongs_to.set(me.belongs_to.get());
+        self.enter_task_of(me);
         true
     }
 
@@ -287,7 +289,7 @@ impl Record {
     #[inline]
     pub(crate) fn hang_below(&self, above: &Record) {
         self.depth.set(above.depth.get().saturating_add(1));
-        self.word.set(above.word.get());
+        self.enter_task_of(above);
         let mut inherited = above.scope();
         if self.own.get().any(Scope::ENDING) {
             inherited = inherited.without(Scope::SHIELD); // of whoever drops it: that keeps itself only

@@ -10,6 +10,8 @@
 //! - [`cache`]: a few free slots of the standard stack sizes for each thread, without a lock;
 //! - [`stack`] and [`linear`]: what owns a slot and gives it back, [`Stack`] and [`Memory`].
 //!
+//! `valgrind` is in builds for that tool only and tells it where stacks lie.
+//!
 //! A take goes down this list as far as it has to (cache, pool, slab, system) and a drop comes back up to
 //! the cache. Nothing is unmapped while the process lives; [`trim`] gives back the pages of what idles.
 
@@ -21,6 +23,8 @@ mod registry;
 mod slab;
 mod stack;
 pub(crate) mod sys;
+#[cfg(valgrind)]
+mod valgrind;
 
 pub use error::StackError;
 pub use linear::Memory;

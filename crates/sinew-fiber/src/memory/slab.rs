@@ -309,7 +309,12 @@ impl Backing for Mapped {
     }
 
     fn guard(&self, slot: &Slot) -> Result<(), Refused> {
-        self.guards.install(&self.shape, slot)
+        self.guards.install(&self.shape, slot)?;
+        #[cfg(valgrind)]
+        if self.shape.side == Side::Below {
+            super::valgrind::register(self.shape.usable_of(slot));
+        }
+        Ok(())
     }
 
     fn decommit(&self, slot: &Slot) -> usize {

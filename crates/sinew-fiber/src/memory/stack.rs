@@ -111,7 +111,14 @@ impl Stack {
             Some(slot) => slot,
             None => store.take()?,
         };
-        Ok(Stack { slot: ManuallyDrop::new(slot), store })
+        Ok(Stack::of(slot, store))
+    }
+
+    #[inline]
+    fn of(slot: Slot, store: &'static Store) -> Stack {
+        #[cfg(valgrind)]
+        super::valgrind::taken(&store.shape().usable_of(&slot));
+        Stack { slot: ManuallyDrop::new(slot), store }
     }
 
     /// One past the highest usable byte; page aligned.
@@ -173,7 +180,7 @@ fn take_custom(size: StackSize) -> Result<Stack, StackError> {
         return Err(StackError::InvalidSize { bytes, least, most });
     }
     let store = registry::of_shape(Shape::stack(size.bytes()));
-    Ok(Stack { slot: ManuallyDrop::new(store.take()?), store })
+    Ok(Stack::of(store.take()?, store))
 }
 
 impl Drop for Stack {
@@ -181,6 +188,8 @@ impl Drop for Stack {
     fn drop(&mut self) {
         // SAFETY: drop runs once, and nothing reads the slot after it.
         let slot = unsafe { ManuallyDrop::take(&mut self.slot) };
+        #[cfg(valgrind)]
+        super::valgrind::given_back(&self.store.shape().usable_of(&slot));
         self.store.give(slot);
     }
 }

@@ -13,7 +13,8 @@
 //! belong to the thread and are not switched.
 //!
 //! Shadow stacks (CET) know nothing of other stacks, so a process that has them on cannot switch; Rust does not
-//! turn them on. Valgrind takes a switch for a very large frame and warns.
+//! turn them on. Valgrind takes a switch for a very large frame, unless it is told where stacks lie, as builds with
+//! `--cfg valgrind` do (`memory/valgrind.rs`).
 //!
 //! The first frame is [`first_frame`]: it has no caller, and says so in its unwind information
 //! (`.cfi_undefined rip`), so that backtraces and the search for a handler end there instead of reading

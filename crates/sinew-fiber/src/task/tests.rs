@@ -161,6 +161,19 @@ fn a_fiber_that_one_task_leaves_behind_is_refused_to_the_next_under_the_same_roo
 }
 
 #[test]
+fn no_two_tasks_and_no_fiber_ever_have_the_same_number() {
+    let roots = [Tasks::new(), Tasks::new()];
+    let mut numbers = std::collections::HashSet::new();
+    for _ in 0..3000 {
+        for tasks in &roots {
+            tasks.run(|| ()).unwrap();
+            assert!(numbers.insert(tasks.root.record().belongs_to.get()));
+        }
+        assert!(numbers.insert(Fiber::new(|_| ()).unwrap().view().id()));
+    }
+}
+
+#[test]
 fn a_fiber_made_by_one_task_and_started_by_the_next_is_the_next_one_s() {
     let tasks = Tasks::new();
     let fiber = tasks.run(|| Fiber::new(|_| drop(yield_(()))).unwrap()).unwrap();

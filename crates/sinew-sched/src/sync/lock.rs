@@ -28,7 +28,8 @@
 //! telling of the node releases.
 //!
 //! Models: `mutex_unlock_wakes`, `mutex_excludes`, `mutex_unlock_against_withdrawal`, `mutex_unwind_hands_on`,
-//! `mutex_passed_over_once`, `mutex_passed_over_gives_up`.
+//! `mutex_passed_over_once`, `mutex_passed_over_gives_up`,
+//! `mutex_late_unlock`.
 
 use sinew_core::Instant;
 use sinew_fiber::Refused;
@@ -66,16 +67,14 @@ impl Lock {
     /// Takes the lock if it is free.
     #[inline]
     pub(super) fn try_lock(&self) -> bool {
-        self.word.compare_exchange(0, LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok() || self.take(0)
+        self.take(0)
     }
 
     /// Waits for the lock and takes it. False if the deadline has passed.
     #[inline]
     pub(super) fn lock(&self, deadline: Option<Instant>) -> Result<bool, Refused> {
-        match self.word.compare_exchange(0, LOCKED, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => Ok(true),
-            Err(_) => self.lock_slowly(deadline),
-        }
+        // With a load first, so that bits about others, which may stay for long, cost no second exchange.
+        if self.take(0) { Ok(true) } else { self.lock_slowly(deadline) }
     }
 
     /// Gives the lock back. Only for whoever has it.
@@ -93,6 +92,7 @@ impl Lock {
     }
 
     /// Takes the lock if it may be taken, and clears these bits.
+    #[inline]
     fn take(&self, clear: usize) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         while word & (LOCKED | RESERVED) == 0 {
@@ -107,7 +107,7 @@ impl Lock {
 
     #[cold]
     fn lock_slowly(&self, deadline: Option<Instant>) -> Result<bool, Refused> {
-        if self.take(0) || spin(|| self.take(0)) {
+        if spin(|| self.take(0)) {
             return Ok(true);
         }
         let mut wants = 0;
@@ -295,6 +295,37 @@ mod tests {
                 lock.unlock();
             }
             waiter.join().unwrap();
+            assert!(free(&lock));
+        });
+    }
+
+    /// Whoever gives the lock back may come so late to the queue that others have had the lock meanwhile, and one has it.
+    #[test]
+    fn whoever_is_late_to_give_the_lock_on_does_not_give_away_what_another_has() {
+        fn count(lock: &Lock, count: &AtomicUsize) {
+            count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            lock.unlock();
+        }
+        model_bounded("mutex_late_unlock", 4, || {
+            let lock = Arc::new(Lock::new());
+            assert!(lock.try_lock());
+            let counted = Arc::new(AtomicUsize::new(0));
+            let passed = Arc::new(AtomicUsize::new(0));
+            let (one, other, passes) = (counted.clone(), counted.clone(), passed.clone());
+            let waiter = spawn(&lock, move |lock| {
+                assert!(lock.lock(None).unwrap());
+                count(lock, &one);
+            });
+            let passing = spawn(&lock, move |lock| {
+                for _ in (0..2).filter(|_| lock.try_lock()) {
+                    count(lock, &other);
+                    passes.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            lock.unlock();
+            waiter.join().unwrap();
+            passing.join().unwrap();
+            assert_eq!(counted.load(Ordering::Relaxed), 1 + passed.load(Ordering::Relaxed));
             assert!(free(&lock));
         });
     }

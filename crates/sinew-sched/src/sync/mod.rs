@@ -38,7 +38,8 @@
 //! - Guards may be sent to another thread, if the value may: a lock does not know who has it.
 //! - Each type says who is next among those who wait. Nobody starves.
 //!
-//! `wait.rs` has the protocol of a wait; `lock.rs` and `permits.rs` those of what is waited for most.
+//! `wait.rs` has the protocol of a wait; `lock.rs` and `permits.rs` those of what is waited for most. Each names its
+//! models; that of several locks together is `sync_bounded_queue` (shuttle).
 
 mod barrier;
 mod condvar;
@@ -51,6 +52,9 @@ mod rwlock;
 mod semaphore;
 mod spin;
 mod wait_group;
+
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use condvar::{Condvar, WaitTimeoutResult};

@@ -43,15 +43,15 @@ use crate::clock::now;
 ///
 /// # Who is next
 ///
-/// Waiters are woken one by one, first come first served. A waiter that was woken may find that somebody who came
-/// later has been faster; that happens to it once: then the lock is given to it by whoever gives it back next. So
-/// nobody starves, and a lock that is used often for a short time is seldom idle.
+/// Waiters are woken one by one, first come first served. While one that was woken is on its way, others who come may
+/// take the lock for a short time. But each waiter is passed over only once so: if it has come and found the lock
+/// taken, whoever has it gives it to this waiter, and nobody else gets it before. So nobody starves, and a lock that is
+/// used often for a short time is seldom idle.
 ///
 /// # Panics and cancelling
 ///
 /// A panic while the lock is held gives it back, and the value stays as it is: there is no poisoning. A task that is
 /// cancelled or killed while it waits leaves the queue; if the lock was being given to it, it is given on.
-#[derive(Default)]
 pub struct Mutex<T: ?Sized> {
     lock: Lock,
     value: UnsafeCell<T>,
@@ -135,9 +135,9 @@ impl<T: ?Sized> Mutex<T> {
     }
 }
 
-impl Default for Lock {
-    fn default() -> Lock {
-        Lock::new()
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Mutex<T> {
+        Mutex::new(T::default())
     }
 }
 

@@ -1,8 +1,8 @@
 //! A channel for one value.
 //!
 //! Value, ends and the receiver's node are under one lock. The value is with the sender, in the channel, or with the
-//! receiver; an end that goes says so under the lock, and takes a value that nobody will receive with it, which is
-//! dropped outside. Whoever sends, or goes, tells the receiver's node, if there is one.
+//! receiver, and is dropped by whichever has it; the channel goes with its last end. An end that goes says so under the
+//! lock, and whoever sends, or goes without, tells the receiver's node, if there is one.
 //!
 //! Models: `oneshot_send_wakes`, `oneshot_drop_wakes`, `oneshot_send_against_drop`, `oneshot_send_against_withdrawal`.
 
@@ -185,11 +185,7 @@ impl<T> Receiver<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        let mut inner = self.channel.inner.lock();
-        inner.receiver = false;
-        let value = inner.value.take();
-        drop(inner);
-        drop(value);
+        self.channel.inner.lock().receiver = false;
     }
 }
 
@@ -252,7 +248,9 @@ mod tests {
             let dropped = Arc::new(AtomicUsize::new(0));
             let (sender, receiver) = channel();
             let goes = thread::spawn(move || drop(receiver));
+            let is_gone = sender.is_closed();
             let back = sender.send(Counted(dropped.clone()));
+            assert!(back.is_err() || !is_gone);
             goes.join().unwrap();
             assert_eq!(dropped.load(Ordering::Relaxed), usize::from(back.is_ok()));
         });

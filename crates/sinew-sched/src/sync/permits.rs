@@ -20,7 +20,8 @@
 //! Giving back releases and taking acquires, also for another, whom telling passes it on to.
 //!
 //! Models: `permits_release_wakes`, `permits_exclude`, `permits_release_against_withdrawal`,
-//! `permits_withdrawal_lets_the_next_pass`, `permits_unwind_gives_back`, `permits_close_tells_all`.
+//! `permits_withdrawal_lets_the_next_pass`, `permits_unwind_gives_back`, `permits_close_tells_all`,
+//! `permits_all_who_added_are_seen`.
 
 use sinew_core::Instant;
 use sinew_fiber::Refused;
@@ -108,7 +109,12 @@ impl Permits {
 
     #[cold]
     fn acquire_slowly(&self, count: usize, deadline: Option<Instant>) -> Result<Acquired, Refused> {
-        if spin(|| self.try_acquire(count)) {
+        let mut granted = false;
+        spin(|| {
+            granted = self.try_acquire(count);
+            granted || self.word.load(Ordering::Relaxed) & (QUEUED | CLOSED) != 0
+        });
+        if granted {
             return Ok(Acquired::Granted);
         }
         let node = Node::new(count);
@@ -158,9 +164,7 @@ impl Permits {
             return None;
         }
         self.word.fetch_sub(wanted * ONE, Ordering::Acquire);
-        let told = queue.tell(YOURS);
-        self.clear_if_empty(queue);
-        told
+        queue.tell(YOURS)
     }
 
     /// Clears QUEUED if nobody is in the queue; false then.
@@ -223,6 +227,29 @@ mod tests {
             permits.release(1);
             waiter.join().unwrap();
             assert!(has(&permits, 0));
+        });
+    }
+
+    /// Whichever of the two who add gives the permits out.
+    #[test]
+    fn a_waiter_sees_what_all_did_whose_permits_it_got() {
+        model("permits_all_who_added_are_seen", || {
+            let permits = Arc::new(Permits::new(0));
+            let did = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+            let seen = did.clone();
+            let waiter = spawn(&permits, move |permits| {
+                acquires(2)(permits);
+                assert_eq!(seen.each_ref().map(|did| did.load(Ordering::Relaxed)), [1, 1]);
+            });
+            let other = did.clone();
+            let adds = spawn(&permits, move |permits| {
+                other[0].store(1, Ordering::Relaxed);
+                permits.release(1);
+            });
+            did[1].store(1, Ordering::Relaxed);
+            permits.release(1);
+            waiter.join().unwrap();
+            adds.join().unwrap();
         });
     }
 

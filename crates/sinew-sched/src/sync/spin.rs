@@ -5,16 +5,18 @@ use sinew_sync::{available_parallelism, hint};
 
 use crate::worker;
 
-/// How often it is tried; the pauses in between double. Some microseconds in all.
-const ROUNDS: u32 = 6;
+/// How long the pauses between the tries are, in all one to four microseconds. Long ones, because each try takes the
+/// lock's cache line from whoever uses it: with short ones two workers that want a lock all the time use it half as
+/// often.
+const PAUSES: [u32; 2] = [32, 64];
 
 /// Tries some times, with growing pauses. Not at all where nobody could make it true meanwhile: on the only processor,
 /// or on the only worker of a runtime.
 pub(super) fn spin(mut tried: impl FnMut() -> bool) -> bool {
-    let pauses = |round: u32| (0..1 << round).for_each(|_| hint::spin_loop());
+    let pause = |times: u32| (0..times).for_each(|_| hint::spin_loop());
     others_run()
-        && (0..ROUNDS).any(|round| {
-            pauses(round);
+        && PAUSES.into_iter().any(|times| {
+            pause(times);
             tried()
         })
 }

@@ -1,0 +1,456 @@
+//! Safe code that does what it should not: destructors, wakers, hooks and handles in the wrong place. Nothing of it may
+//! break the scheduler or leave what was borrowed.
+#![cfg(not(any(loom, shuttle)))]
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use sinew_fiber::{
+    Control, Fiber, Hook, Mask, Root, Signal, Stack, StackSize, Value, control, error, protect, run_as_root,
+    shield, yield_,
+};
+use sinew_sched::{
+    Elapsed, Events, Runtime, Sleep, block_on, scope, sleep, sleep_async, spawn, timeout, yield_now,
+};
+
+fn runtime(workers: usize) -> Runtime {
+    Runtime::builder().workers(workers).build().unwrap()
+}
+
+fn ends_well(runtime: Runtime) {
+    let tasks: Vec<_> = (0..100u32)
+        .map(|n| {
+            runtime.spawn(move || {
+                yield_now();
+                n
+            })
+        })
+        .collect();
+    assert_eq!(tasks.into_iter().map(|task| task.join().unwrap()).sum::<u32>(), 4950);
+    assert_eq!(runtime.shutdown(Duration::from_secs(60)).left, 0);
+}
+
+/// Polls a sleep by hand, with a waker of the test's.
+fn poll(sleep: Pin<&mut Sleep>, waker: &Waker) -> Poll<()> {
+    sleep.poll(&mut Context::from_waker(waker))
+}
+
+/// Waits until `flag` is set, as code that computes does.
+fn spin_until(flag: &AtomicBool) {
+    while !flag.load(Ordering::SeqCst) {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_waker_that_panics_or_blocks_disturbs_nobody() {
+    struct Bad {
+        called: AtomicBool,
+        panics: bool,
+    }
+    impl Wake for Bad {
+        fn wake(self: Arc<Self>) {
+            self.called.store(true, Ordering::SeqCst);
+            if self.panics {
+                panic!("in a waker");
+            }
+            yield_now();
+            sleep(Duration::from_millis(1));
+        }
+    }
+    for workers in [1, 2] {
+        for panics in [false, true] {
+            let runtime = runtime(workers);
+            let ends = runtime.run(move || {
+                let tasks: Vec<_> = (0..4)
+                    .map(|_| {
+                        spawn(move || {
+                            yield_now();
+                            let bad = Arc::new(Bad { called: AtomicBool::new(false), panics });
+                            let mut sleep = Box::pin(sleep_async(Duration::from_micros(500)));
+                            assert!(poll(sleep.as_mut(), &Waker::from(bad.clone())).is_pending());
+                            while !bad.called.load(Ordering::SeqCst) {
+                                yield_now();
+                            }
+                        })
+                    })
+                    .collect();
+                tasks.into_iter().filter(|task| !task.is_finished()).map(|task| task.join().unwrap()).count()
+            });
+            assert!(ends.is_ok());
+            ends_well(runtime);
+        }
+    }
+}
+
+#[test]
+fn a_waker_whose_destructor_uses_the_timers_is_dropped_outside_their_lock() {
+    struct Holds(Mutex<Option<Pin<Box<Sleep>>>>);
+    impl Wake for Holds {
+        fn wake(self: Arc<Self>) {
+            drop(self.0.lock().unwrap().take());
+        }
+    }
+    let runtime = runtime(1);
+    runtime
+        .run(|| {
+            let mut inner = Box::pin(sleep_async(Duration::from_secs(1000)));
+            assert!(poll(inner.as_mut(), Waker::noop()).is_pending());
+            let waker = Waker::from(Arc::new(Holds(Mutex::new(Some(inner)))));
+            let mut outer = Box::pin(sleep_async(Duration::from_secs(1000)));
+            assert!(poll(outer.as_mut(), &waker).is_pending());
+            drop(waker);
+            assert!(poll(outer.as_mut(), Waker::noop()).is_pending(), "the last one was replaced");
+        })
+        .unwrap();
+    ends_well(runtime);
+}
+
+#[test]
+fn a_sleep_that_is_polled_elsewhere_is_woken_there() {
+    fn polled_once() -> Pin<Box<Sleep>> {
+        let mut sleep = Box::pin(sleep_async(Duration::from_millis(20)));
+        let once = std::future::poll_fn(|context| Poll::Ready(sleep.as_mut().poll(context)));
+        assert!(block_on(once).unwrap().is_pending());
+        sleep
+    }
+    let sleep = polled_once();
+    std::thread::spawn(move || block_on(sleep).unwrap()).join().unwrap();
+    let first = runtime(1);
+    let sleep = first.run(polled_once).unwrap();
+    drop(first);
+    let second = runtime(1);
+    second.run(move || block_on(sleep).unwrap()).unwrap();
+    ends_well(second);
+}
+
+#[test]
+fn failures_that_a_scope_does_not_want_may_block_and_panic_when_they_are_dropped() {
+    struct Yields;
+    impl Drop for Yields {
+        fn drop(&mut self) {
+            (0..3).for_each(|_| yield_now());
+        }
+    }
+    struct Panics;
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            if !std::thread::panicking() {
+                panic!("in a destructor");
+            }
+        }
+    }
+    for workers in [1, 2] {
+        let runtime = runtime(workers);
+        runtime
+            .run(|| {
+                for n in 0..40 {
+                    let outcome = scope(|scope| {
+                        scope.keep_going();
+                        for _ in 0..4 {
+                            scope.spawn(move || {
+                                if n % 2 == 0 {
+                                    error(Value::new(Yields));
+                                }
+                                error(Value::new(Panics));
+                            });
+                        }
+                    });
+                    std::mem::forget(outcome);
+                }
+            })
+            .unwrap();
+        ends_well(runtime);
+    }
+}
+
+#[test]
+fn a_closer_that_starts_a_child_is_waited_for() {
+    for workers in [1, 2] {
+        let runtime = runtime(workers);
+        runtime
+            .run(|| {
+                let number = AtomicUsize::new(7);
+                let ended = AtomicUsize::new(0);
+                scope(|scope| {
+                    let (number, ended) = (&number, &ended);
+                    scope.on_exit(move || {
+                        scope.spawn(move || {
+                            (0..50).for_each(|_| yield_now());
+                            scope.on_exit(move || {
+                                scope.spawn(move || {
+                                    yield_now();
+                                    ended.fetch_add(number.load(Ordering::SeqCst), Ordering::SeqCst);
+                                });
+                            });
+                            ended.fetch_add(number.load(Ordering::SeqCst), Ordering::SeqCst);
+                        });
+                    });
+                })
+                .unwrap();
+                assert_eq!(ended.load(Ordering::SeqCst), 14);
+            })
+            .unwrap();
+        ends_well(runtime);
+    }
+}
+
+#[test]
+fn a_scope_under_a_root_whose_hook_panics_leaves_no_child_behind() {
+    struct Panics;
+    impl Hook for Panics {
+        fn stop(&self, _: Signal, _: Value) -> Value {
+            panic!("in a hook");
+        }
+    }
+    let runtime = runtime(2);
+    let left = runtime.run(|| {
+        let mut root = Root::new("inner", Mask::NONE);
+        run_as_root(&mut root, Some(&Panics), || {
+            let users = AtomicUsize::new(0);
+            let _ = protect(|| {
+                scope(|scope| {
+                    scope.spawn(|| {
+                        users.fetch_add(1, Ordering::SeqCst);
+                        (0..20).for_each(|_| yield_now());
+                        users.fetch_sub(1, Ordering::SeqCst);
+                    });
+                })
+            });
+            users.load(Ordering::SeqCst)
+        })
+    });
+    assert_eq!(left.unwrap().unwrap(), 0);
+    ends_well(runtime);
+}
+
+#[test]
+fn a_scope_that_finds_no_stack_to_wait_on_waits_all_the_same() {
+    let size = StackSize::Custom(StackSize::MOST);
+    let runtime = Runtime::builder().workers(2).stack(size).build().unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    let taken = Arc::new(Mutex::new(Vec::new()));
+    let stacks = taken.clone();
+    let full = Arc::new(AtomicBool::new(false));
+    let exhausted = full.clone();
+    let task = runtime.spawn(move || {
+        let (started, number) = (AtomicBool::new(false), AtomicUsize::new(7));
+        let _ = protect(|| {
+            scope(|scope| {
+                scope.spawn(|| {
+                    started.store(true, Ordering::SeqCst);
+                    spin_until(&stopped);
+                    assert_eq!(number.load(Ordering::SeqCst), 7);
+                });
+                spin_until(&started);
+                while let Ok(stack) = Stack::take(size) {
+                    stacks.lock().unwrap().push(stack);
+                }
+                exhausted.store(true, Ordering::SeqCst);
+            })
+        });
+        number.store(0, Ordering::SeqCst);
+    });
+    spin_until(&full);
+    taken.lock().unwrap().clear(); // the next try finds one
+    stop.store(true, Ordering::SeqCst);
+    task.join().unwrap();
+}
+
+#[test]
+fn what_a_supervised_task_raises_may_panic_when_it_is_shown_or_dropped() {
+    #[derive(Debug)]
+    struct BadText;
+    impl fmt::Display for BadText {
+        fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+            panic!("in a text");
+        }
+    }
+    impl std::error::Error for BadText {}
+    struct Panics;
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            if !std::thread::panicking() {
+                panic!("in a destructor");
+            }
+        }
+    }
+    let runtime = runtime(1);
+    let events = Events::new();
+    let shown = runtime.task().supervisor(&events).spawn(|| error(Value::error(BadText)));
+    assert!(shown.join().map(|(): ()| ()).is_err());
+    let dropped = runtime.task().supervisor(&Events::new()).spawn(|| error(Value::new(Panics)));
+    assert!(dropped.join().map(|(): ()| ()).is_err());
+    ends_well(runtime);
+}
+
+#[test]
+fn a_supervisor_that_goes_lets_its_stopped_tasks_end() {
+    for shielded in [false, true] {
+        let runtime = runtime(1);
+        let events = Events::new();
+        let started = Arc::new(AtomicBool::new(false));
+        let starts = started.clone();
+        let stopped = runtime.task().supervisor(&events).spawn(move || {
+            starts.store(true, Ordering::SeqCst);
+            if shielded { shield(|| drop(yield_(1u32))) } else { drop(yield_(1u32)) }
+        });
+        spin_until(&started);
+        drop(events);
+        let _ = stopped.join();
+        ends_well(runtime);
+    }
+}
+
+#[test]
+fn a_builder_that_outlives_its_runtime_starts_cancelled_tasks() {
+    let runtime = runtime(1);
+    let (builder, future) = (runtime.task().name("late"), runtime.task());
+    drop(runtime);
+    assert!(builder.spawn(|| 1).join().unwrap_err().is_cancelled());
+    assert!(future.spawn_future(async { 1 }).join().unwrap_err().is_cancelled());
+    let current = Runtime::builder().build_current_thread().unwrap();
+    let builder = current.task();
+    drop(current);
+    assert!(builder.spawn(|| 1).join().unwrap_err().is_cancelled());
+}
+
+#[test]
+fn spawns_that_race_with_a_shutdown_are_run_or_cancelled() {
+    for _ in 0..100 {
+        let runtime = runtime(2);
+        let builders: Vec<_> = (0..8).map(|_| runtime.task()).collect();
+        let spawner = std::thread::spawn(move || {
+            builders.into_iter().map(|builder| builder.spawn(|| 1).join()).filter(Result::is_ok).count()
+        });
+        assert_eq!(runtime.shutdown(Duration::from_secs(60)).left, 0);
+        assert!(spawner.join().unwrap() <= 8);
+    }
+}
+
+#[test]
+fn a_root_of_one_s_own_inside_a_task_waits_like_a_thread() {
+    let runtime = runtime(2);
+    let waited = runtime.run(|| {
+        let mut root = Root::new("inner", Mask::NONE);
+        run_as_root(&mut root, None, || {
+            sleep(Duration::from_millis(2));
+            spawn(|| 5).join().unwrap()
+        })
+    });
+    assert_eq!(waited.unwrap().unwrap(), 5);
+    ends_well(runtime);
+}
+
+#[test]
+fn a_deadline_inside_a_suspended_fiber_does_not_reach_the_code_outside() {
+    let runtime = runtime(1);
+    runtime
+        .run(|| {
+            let fiber = Fiber::builder()
+                .mask(Mask::YIELD | Mask::AWAIT)
+                .build(|_| {
+                    timeout(Duration::from_millis(1), || sleep(Duration::from_secs(1000))) == Err(Elapsed)
+                })
+                .unwrap();
+            let mut signal = fiber.resume(()).unwrap();
+            assert_eq!(signal, Signal::Await);
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_millis(5) {
+                yield_now(); // would unwind
+            }
+            while signal == Signal::Await {
+                signal = fiber.resume(()).unwrap();
+            }
+            assert!(fiber.take_value().downcast::<bool>().unwrap(), "inside it is told");
+        })
+        .unwrap();
+    ends_well(runtime);
+}
+
+#[test]
+fn a_control_that_a_destructor_took_reaches_no_later_task() {
+    static TAKEN: Mutex<Option<Control>> = Mutex::new(None);
+    struct Takes;
+    impl Drop for Takes {
+        fn drop(&mut self) {
+            *TAKEN.lock().unwrap() = Some(control());
+        }
+    }
+    let runtime = runtime(1);
+    let innocent = runtime.run(|| {
+        drop(spawn(|| Takes));
+        while TAKEN.lock().unwrap().is_none() {
+            yield_now();
+        }
+        let tasks: Vec<_> = (0..300)
+            .map(|n| {
+                spawn(move || {
+                    yield_now();
+                    n
+                })
+            })
+            .collect();
+        TAKEN.lock().unwrap().as_ref().unwrap().kill();
+        tasks.into_iter().map(|task| task.join().unwrap()).sum::<u32>()
+    });
+    assert_eq!(innocent.unwrap(), 44_850);
+    ends_well(runtime);
+}
+
+#[test]
+fn a_current_thread_that_is_dropped_by_an_unwind_runs_nothing_and_goes() {
+    for with_scope in [false, true] {
+        let outcome = std::panic::catch_unwind(|| {
+            let runtime = Runtime::builder().build_current_thread().unwrap();
+            let task = runtime.spawn(move || {
+                let long = Duration::from_secs(3600);
+                if with_scope {
+                    let _ = scope(|scope| drop(scope.spawn(|| sleep(long))));
+                } else {
+                    sleep(long);
+                }
+            });
+            runtime.run_until_idle();
+            drop(task);
+            panic!("unwinds");
+        });
+        assert!(outcome.is_err());
+    }
+}
+
+#[test]
+fn tasks_of_a_worker_that_an_alarm_of_another_woke_are_run() {
+    let runtime = runtime(2);
+    for _ in 0..20 {
+        let outcome = runtime.run(|| {
+            timeout(Duration::from_millis(2), || {
+                scope(|scope| {
+                    let started = AtomicBool::new(false);
+                    let ended = AtomicBool::new(false);
+                    struct End<'a>(&'a AtomicBool);
+                    impl Drop for End<'_> {
+                        fn drop(&mut self) {
+                            self.0.store(true, Ordering::SeqCst);
+                        }
+                    }
+                    let (started, ended) = (&*Box::leak(Box::new(started)), &*Box::leak(Box::new(ended)));
+                    scope.spawn(move || {
+                        let _end = End(ended);
+                        started.store(true, Ordering::SeqCst);
+                        sleep(Duration::from_secs(3600));
+                    });
+                    spin_until(started); // the other worker has it
+                    spin_until(ended); // computes, past the deadline, until the child was cancelled by it
+                })
+            })
+        });
+        assert!(outcome.is_ok());
+    }
+    ends_well(runtime);
+}

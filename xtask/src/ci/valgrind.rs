@@ -1,0 +1,135 @@
+//! The tests of the crates that switch stacks, under valgrind's memcheck.
+//!
+//! They are built with `--cfg valgrind`, which makes sinew-fiber tell valgrind of its stacks (its
+//! `memory/valgrind.rs`). Then every read below a stack pointer, of a stack that was given back or of what
+//! nobody wrote is an error, on fibers as on threads. One error fails the step; nothing is suppressed.
+//!
+//! Processes that a test starts are checked as well. A test whose child dies of a signal on purpose sees that
+//! signal under valgrind too.
+
+use std::process::Command;
+use std::time::Duration;
+
+use super::{Broken, Ran};
+use crate::process::{self, End, Show};
+use crate::programs::{self, Program};
+use crate::report::Tests;
+use crate::workspace;
+
+const CHECKED: [&str; 2] = ["sinew-fiber", "sinew-sched"];
+
+/// The tests that cannot pass under valgrind, by their full names, and why.
+const EXCLUDED: [(&str, &str); 8] = [
+    ("without_memory_a_new_fiber_is_an_error_and_the_process_goes_on", LIMITS_VALGRIND),
+    ("without_memory_protect_raises_an_error_that_can_be_caught", LIMITS_VALGRIND),
+    ("an_address_space_limit_is_an_error_and_the_process_goes_on", LIMITS_VALGRIND),
+    (
+        "memory::slab::tests::protected_guards_end_in_an_error_that_leaves_malloc_its_mappings",
+        "valgrind has room for fewer mappings than the kernel and gives up first",
+    ),
+    ("fifty_thousand_suspended_fibers_live_at_once_and_all_go_on", MANY_STACKS),
+    ("two_hundred_thousand_stacks_fit_or_the_limit_of_mappings_is_named", MANY_STACKS),
+    (
+        "overflow::tests::handlers_that_were_there_before_get_the_faults_that_are_not_ours",
+        "its child writes to address 64 on purpose and then exits with a status of its own, which valgrind \
+         replaces by the one for errors",
+    ),
+    (
+        "a_shutdown_reaches_the_tasks_that_are_spawned_meanwhile",
+        "its tasks spawn others until another thread has its turn to stop them; under valgrind one thread runs at \
+         a time, and that turn can take a minute",
+    ),
+];
+
+const LIMITS_VALGRIND: &str =
+    "a limit on addresses is one on valgrind's own memory, without which it gives up";
+const MANY_STACKS: &str = "valgrind looks for a stack in a list, so very many take minutes";
+
+/// What valgrind exits with if it found an error; the tests themselves exit with 101 at most.
+const FOUND_ERRORS: i32 = 122;
+
+/// No test program takes this long, even on a busy machine; one that does hangs.
+const PROGRAM_LIMIT: Duration = Duration::from_secs(180);
+
+pub(super) fn check() -> Result<Ran, Broken> {
+    match process::run(Command::new("valgrind").arg("--version"), Show::Everything) {
+        Ok(finished) if finished.end.is_success() => {}
+        _ => {
+            return Err("valgrind is missing: install it (Debian: `apt-get install valgrind`)"
+                .to_owned()
+                .into());
+        }
+    }
+    let programs = programs::build(&CHECKED, "valgrind", |command| {
+        command.env("RUSTFLAGS", "--cfg valgrind").env_remove("CARGO_ENCODED_RUSTFLAGS");
+        command.env("CARGO_TARGET_DIR", workspace::root().join("target").join("valgrind"));
+    })?;
+    let mut names = Vec::new();
+    for program in &programs {
+        names.extend(program.tests()?);
+    }
+    if let Some(gone) = unknown(&names) {
+        return Err(format!("no test is called {gone}: exclude it under its new name, or not at all").into());
+    }
+
+    let mut tests = Tests::default();
+    let mut broken = Vec::new();
+    for program in &programs {
+        println!("-- {}", program.name());
+        let finished =
+            process::run_within(&mut under_valgrind(program), Show::Everything, PROGRAM_LIMIT, |_, _| {})?;
+        tests += Tests::count(finished.lines());
+        if !finished.end.is_success() {
+            broken.push(format!("{} ({})", program.name(), said(&finished.end)));
+        }
+    }
+    if !broken.is_empty() {
+        let remedy = format!("mend what valgrind or the tests report above: {}", broken.join(", "));
+        return Err(Broken { remedy, tests });
+    }
+    println!("not run:");
+    EXCLUDED.iter().for_each(|(test, reason)| println!("  {test}: {reason}"));
+    let what = format!("{tests} in {} programs, {} excluded", tests.programs, EXCLUDED.len());
+    Ok(Ran { amount: tests.passed, what, tests })
+}
+
+/// The first excluded test that is not among `names`.
+fn unknown(names: &[String]) -> Option<&'static str> {
+    EXCLUDED.iter().map(|(test, _)| *test).find(|test| !names.iter().any(|name| name == test))
+}
+
+fn under_valgrind(program: &Program) -> Command {
+    let mut command = Command::new("valgrind");
+    command.args(["--quiet", "--trace-children=yes", "--num-callers=30"]);
+    command.arg(format!("--error-exitcode={FOUND_ERRORS}"));
+    // Stacks are kept for as long as the process lives, and a search through all of their addresses takes
+    // minutes.
+    command.arg("--leak-check=no");
+    command.arg(&program.path).arg("--exact");
+    EXCLUDED.iter().for_each(|(test, _)| {
+        command.args(["--skip", test]);
+    });
+    // Fewer random programs, the same each time. Looking up the names of a backtrace takes seconds.
+    command.env("PROPTEST_CASES", "300").env("PROPTEST_RNG_SEED", "1").env("RUST_BACKTRACE", "0");
+    program.under(command)
+}
+
+fn said(end: &End) -> String {
+    match end {
+        End::Exited(Some(FOUND_ERRORS)) => "valgrind found errors".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_excluded_test_that_no_program_has_is_named() {
+        let mut names: Vec<String> = EXCLUDED.iter().map(|(test, _)| (*test).to_owned()).collect();
+        assert_eq!(unknown(&names), None);
+        let gone = names.remove(3);
+        assert_eq!(unknown(&names), Some(gone.as_str()));
+    }
+}
