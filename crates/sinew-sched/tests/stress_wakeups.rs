@@ -130,13 +130,15 @@ fn a_token_goes_round_a_ring_of_tasks_and_threads_without_getting_lost() {
     });
 }
 
+/// Who waits, and what for.
+type Waiting = Mutex<Vec<(Arc<Later>, u64)>>;
+
 #[test]
 fn block_on_in_many_tasks_and_threads_is_woken_by_threads_every_time() {
     with_runtimes(|runtime| {
-        type Waiting = Vec<(Arc<Later>, u64)>;
-        let queue: Arc<Mutex<Waiting>> = Arc::default();
+        let queue: Arc<Waiting> = Arc::default();
         let (over, each) = (AtomicBool::new(false), rounds(60) as u64);
-        let wait_often = move |queue: &Mutex<Vec<(Arc<Later>, u64)>>| {
+        let wait_often = move |queue: &Waiting| {
             for n in 0..each {
                 let later = Arc::new(Later::default());
                 queue.lock().unwrap().push((later.clone(), n));
