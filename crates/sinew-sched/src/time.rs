@@ -37,21 +37,30 @@ pub(crate) fn with_alarm<T>(deadline: Instant, wait: impl FnOnce() -> T) -> T {
 /// Unwinds if the task is cancelled or killed, and with the refusal as an error inside the poll of a future: await a
 /// [`Sleep`](crate::sleep_async) there.
 pub fn sleep(duration: Duration) {
-    sleep_until(now() + duration);
+    let start = now();
+    sleep_from(start, start + duration);
 }
 
 /// Suspends the task until `deadline` on the clock of its runtime ([`now`]); see [`sleep`].
 pub fn sleep_until(deadline: Instant) {
+    sleep_from(now(), deadline);
+}
+
+/// Suspends the task until `deadline`; it is `start` now.
+fn sleep_from(start: Instant, deadline: Instant) {
     if worker::current_task().is_none() {
-        return block_until(system_now() + (deadline - now()));
+        return block_until(system_now() + (deadline - start));
     }
-    if now() >= deadline {
+    if start >= deadline {
         return sinew_fiber::checkpoint();
     }
     with_alarm(deadline, || {
-        while now() < deadline {
+        loop {
             if let Err(refused) = await_(()) {
                 return refused_sleep(refused, deadline);
+            }
+            if now() >= deadline {
+                return;
             }
             sinew_fiber::checkpoint(); // an await that a fiber around us caught has not looked
         }

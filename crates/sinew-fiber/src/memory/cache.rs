@@ -145,9 +145,13 @@ impl Bin {
         if let Some(slot) = self.pop() {
             return Ok(slot);
         }
-        pool.take_warm(self.capacity.get() / 2, |slot| {
-            self.push(slot).expect("half of the capacity fits into an empty bin");
-        });
+        let half = self.capacity.get() / 2;
+        let keep = |slot| self.push(slot).expect("half of the capacity fits into an empty bin");
+        pool.take_warm(half, keep);
+        if self.length.get() == 0 {
+            // Neighbours: threads that touch stacks beside each other's share the locks of their page tables.
+            pool.take_new(half, keep);
+        }
         self.pop().map_or_else(|| pool.take(), Ok)
     }
 

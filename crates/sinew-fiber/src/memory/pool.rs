@@ -69,6 +69,12 @@ pub(crate) trait Backing {
     /// Installs the guard of a slot that is used for the first time.
     fn guard(&self, slot: &Slot) -> Result<(), Refused>;
 
+    /// Installs the guards of several such slots, cheaper than one by one. Says how many of them, from the first on, have
+    /// theirs.
+    fn guard_all(&self, slots: &[Slot]) -> usize {
+        slots.iter().take_while(|slot| self.guard(slot).is_ok()).count()
+    }
+
     /// Gives the pages of an idle slot back; answers how many bytes that was.
     fn decommit(&self, slot: &Slot) -> usize;
 }
@@ -174,6 +180,25 @@ impl<B: Backing> Pool<B> {
         let left = lists.warm.len().saturating_sub(most);
         lists.idle = lists.idle.min(left);
         lists.warm.drain(left..).for_each(each);
+    }
+
+    /// Takes up to `most` slots that were never used, from one place, if there is nothing else; fewer, or none, if the
+    /// newest slab has no more.
+    pub(crate) fn take_new(&self, most: usize, each: impl FnMut(Slot)) {
+        let mut slots: Vec<Slot> = {
+            let mut lists = self.lists.lock();
+            if !lists.warm.is_empty() || !lists.cold.is_empty() || !lists.unguarded.is_empty() {
+                return;
+            }
+            let newest = &mut lists.newest;
+            std::iter::from_fn(|| newest.as_mut()?.make()).take(most).collect()
+        };
+        let guarded = self.backing.guard_all(&slots);
+        let refused = slots.split_off(guarded);
+        if !refused.is_empty() {
+            self.lists.lock().unguarded.extend(refused);
+        }
+        slots.into_iter().rev().for_each(each); // the lowest is taken first
     }
 
     /// Gives slots back, oldest first, with their pages as they are.

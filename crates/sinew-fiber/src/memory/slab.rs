@@ -20,7 +20,8 @@
 //! # Guards
 //!
 //! A guard is installed when its slot is first used, not when the slab is mapped (0.7 µs each, and most
-//! slots of a slab may never be used). Markers in the page tables are tried first; they leave the slab one
+//! slots of a slab may never be used); a thread that needs one gets those of its next few stacks with it, which is half as
+//! dear for each. Markers in the page tables are tried first; they leave the slab one
 //! mapping. A kernel that does not know them (before 6.13), or that refuses them on locked memory, answers
 //! with an error, and from then on the process makes its guards with `mprotect`, which splits the slab: two
 //! mappings for each slot. [`Guards`] counts these, and refuses at four fifths of `vm.max_map_count`,
@@ -31,6 +32,7 @@
 //! the `mprotect` and returned by another when that fails, so that it never falls below what is held. There
 //! is nothing between them to model; who owns a slot is modelled in the pool.
 
+use std::num::NonZero;
 use std::ops::Range;
 use std::ptr::NonNull;
 
@@ -116,6 +118,12 @@ impl Shape {
             Side::Below => start - self.guard..start,
             Side::Above => start + self.usable..start + self.usable + self.guard,
         }
+    }
+
+    /// The lowest byte of the guard of `slot`.
+    fn guard_start(&self, slot: &Slot) -> NonNull<u8> {
+        let start = NonZero::new(self.guard_of(slot).start).expect("no mapping starts at address zero");
+        slot.start().with_addr(start)
     }
 
     /// Addresses of the usable bytes of `slot`.
@@ -234,9 +242,7 @@ impl Guards {
         if shape.guard == 0 {
             return Ok(());
         }
-        let start = slot.start().with_addr(
-            std::num::NonZero::new(shape.guard_of(slot).start).expect("no mapping starts at address zero"),
-        );
+        let start = shape.guard_start(slot);
         if self.kind() == GuardKind::Markers {
             // SAFETY: a slot owns its guard (module comment), and nothing is kept in a guard.
             match unsafe { sys::install_guard(start, shape.guard) } {
@@ -258,6 +264,22 @@ impl Guards {
         };
         self.mappings.fetch_sub(MAPPINGS_FOR_EACH, Ordering::Relaxed);
         Err(refused)
+    }
+}
+
+impl Guards {
+    /// Makes the guards of slots that the caller owns, many at a time; says of how many, from the first on. Stops where it
+    /// takes more than markers: [`Guards::install`] sees to those.
+    fn install_all(&self, shape: &Shape, slots: &[Slot]) -> usize {
+        if shape.guard == 0 {
+            return slots.len();
+        }
+        if self.kind() == GuardKind::Protected {
+            return 0;
+        }
+        let starts: Vec<NonNull<u8>> = slots.iter().map(|slot| shape.guard_start(slot)).collect();
+        // SAFETY: as in `install`.
+        unsafe { sys::install_guards(&starts, shape.guard) }
     }
 }
 
@@ -315,6 +337,19 @@ impl Backing for Mapped {
             super::valgrind::register(self.shape.usable_of(slot));
         }
         Ok(())
+    }
+
+    fn guard_all(&self, slots: &[Slot]) -> usize {
+        let guarded = self.guards.install_all(&self.shape, slots);
+        #[cfg(valgrind)]
+        if self.shape.side == Side::Below {
+            slots[..guarded].iter().for_each(|slot| super::valgrind::register(self.shape.usable_of(slot)));
+        }
+        // The first that cannot have its guard so is tried alone, which also finds out about the kernel.
+        match slots.get(guarded) {
+            Some(slot) if self.guard(slot).is_ok() => guarded + 1,
+            _ => guarded,
+        }
     }
 
     fn decommit(&self, slot: &Slot) -> usize {

@@ -18,6 +18,9 @@ const MADV_DONTNEED_LOCKED: libc::c_int = 24;
 /// Linux's own default, for when the file cannot be read.
 const DEFAULT_MAX_MAP_COUNT: usize = 65_530;
 
+/// Guards that one call installs.
+const GUARDED_AT_ONCE: usize = 64;
+
 /// Pages that one `mincore` call reports on.
 const PROBED_AT_ONCE: usize = 1024;
 
@@ -76,6 +79,46 @@ pub(crate) unsafe fn release(start: NonNull<u8>, bytes: usize) {
 pub(crate) unsafe fn install_guard(start: NonNull<u8>, bytes: usize) -> io::Result<()> {
     // SAFETY: the caller owns these pages and has nothing in them.
     succeeded(unsafe { libc::madvise(start.as_ptr().cast(), bytes, MADV_GUARD_INSTALL) })
+}
+
+/// Installs guards of `bytes` at many places, by one call into the kernel. Says at how many of them, from the first on.
+/// None on a kernel that does not do that (before 6.13): [`install_guard`] says why.
+///
+/// # Safety
+///
+/// As for [`install_guard`], for each of the ranges.
+pub(crate) unsafe fn install_guards(starts: &[NonNull<u8>], bytes: usize) -> usize {
+    /// The calls that libc has no functions for.
+    fn this_process() -> libc::c_long {
+        static DESCRIPTOR: OnceLock<libc::c_long> = OnceLock::new();
+        // SAFETY: neither call reads memory of ours. The descriptor is kept for the life of the process, and is not handed
+        // to programs that it starts.
+        *DESCRIPTOR.get_or_init(|| unsafe { libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0) })
+    }
+    let mut done = 0;
+    for batch in starts.chunks(GUARDED_AT_ONCE) {
+        let mut ranges = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; GUARDED_AT_ONCE];
+        for (range, start) in ranges.iter_mut().zip(batch) {
+            *range = libc::iovec { iov_base: start.as_ptr().cast(), iov_len: bytes };
+        }
+        // SAFETY: the caller owns these pages and has nothing in them; the kernel reads as many ranges as it is told.
+        let advised = unsafe {
+            libc::syscall(
+                libc::SYS_process_madvise,
+                this_process(),
+                ranges.as_ptr(),
+                batch.len(),
+                MADV_GUARD_INSTALL,
+                0,
+            )
+        };
+        let whole = usize::try_from(advised).unwrap_or(0) / bytes;
+        done += whole;
+        if whole < batch.len() {
+            break;
+        }
+    }
+    done
 }
 
 /// Makes every access to the range fault, by a mapping of its own.
