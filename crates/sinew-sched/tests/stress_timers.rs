@@ -189,9 +189,9 @@ fn timers_and_unstarted_tasks_of_workers_that_spin_are_served_by_the_last_that_d
             let (go, spinning) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
             let served = Arc::new(AtomicUsize::new(0));
             let spinners: Vec<_> = (1..workers)
-                .map(|_| {
-                    let (go, spinning, served) = (go.clone(), spinning.clone(), served.clone());
-                    runtime.spawn(move || {
+                .map(|n| {
+                    let (go, spins, served) = (go.clone(), spinning.clone(), served.clone());
+                    let spinner = runtime.spawn(move || {
                         // What lies behind a body that never gives its worker up: timers of futures, and new tasks.
                         let _sleep = alarm_here(Duration::from_micros(300), &served);
                         let count = served.clone();
@@ -201,14 +201,16 @@ fn timers_and_unstarted_tasks_of_workers_that_spin_are_served_by_the_last_that_d
                         let second = spawn(move || {
                             served.fetch_add(1, Ordering::Relaxed);
                         });
-                        spinning.fetch_add(1, Ordering::Relaxed);
+                        spins.fetch_add(1, Ordering::Relaxed);
                         spin_until(|| go.load(Ordering::Relaxed));
                         first.join().unwrap();
                         second.join().unwrap();
-                    })
+                    });
+                    // One by one: two that have blocked on one worker could not both spin.
+                    spin_until(|| spinning.load(Ordering::Relaxed) == n);
+                    spinner
                 })
                 .collect();
-            spin_until(|| spinning.load(Ordering::Relaxed) == workers - 1);
             assert_eq!(runtime.spawn(|| 7).join().unwrap(), 7);
             spin_until(|| served.load(Ordering::Relaxed) == 3 * (workers - 1));
             go.store(true, Ordering::Relaxed);
