@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sinew_fiber::{Control, Signal, checkpoint, control, yield_};
+use sinew_fiber::{Control, Fiber, Mask, Signal, checkpoint, control, yield_};
 use sinew_sched::{Event, Events, Runtime, sleep, spawn, timeout, yield_now};
 use support::{Over, SEED, Tally, next, rounds, spin_until, with_runtimes};
 
@@ -27,7 +27,9 @@ fn innocent(runtime: &Runtime, each: usize) {
                             1 => sleep(Duration::from_micros(1)),
                             _ => spawn(|| ()).join().unwrap(),
                         }
-                        checkpoint();
+                        let interrupted =
+                            Fiber::builder().mask(Mask::INTERRUPT).build(|_| checkpoint()).unwrap();
+                        assert_eq!(interrupted.resume(()).unwrap(), Signal::Ok, "nobody has interrupted it");
                         ran.fetch_add(1, Ordering::Relaxed);
                     });
                     task.join().expect("nobody has cancelled it");
