@@ -13,41 +13,30 @@
 //! in `left` and done by [`Worker::arrived`], first of all, on the stack that was switched to. So a task is only
 //! published as parked, and a core only handed out, when nobody runs on it any more.
 
+mod search;
+
 use std::cell::{Cell, UnsafeCell};
 use std::collections::VecDeque;
 use std::ptr;
-use std::time::Duration;
 
 use sinew_fiber::StackError;
 use sinew_fiber::raw::{Running, StackPointer, switch};
 use sinew_sync::atomic::Ordering;
 
 use crate::core::Core;
-use crate::placement::{self, Stopwatch};
-use crate::queues::{Deque, Steal, Stealer};
+use crate::placement::Stopwatch;
+use crate::queues::{Deque, Stealer};
 use crate::reach;
 use crate::scope::Children;
 use crate::shared::{Inbox, Shared};
 use crate::task::{Home, Kind, Ran, Settled, Task, TaskRef};
 use crate::timers::Timers;
 
-/// Every how many turns the global queue, the inbox and the timers are looked at although there is local work.
-const FAIR: u32 = 61;
-
-/// Every how many of those turns the timers of the other workers are looked at as well.
-const OTHERS: u32 = 16;
-
-/// How late another worker's timers are when one that has work itself rings them.
-const OVERDUE: Duration = Duration::from_millis(1);
-
 /// Spare cores that a worker keeps.
 const SPARE_CORES: usize = 64;
 
 /// Slots that a worker keeps for new tasks; half of more than that goes to the others.
 const FREE_SLOTS: usize = 4096;
-
-/// How often a worker looks for work before it sleeps.
-const SEARCHES: u32 = 200;
 
 /// What has to be done about the stack that was just left.
 #[derive(Clone, Copy)]
@@ -310,57 +299,6 @@ impl Worker {
     pub(crate) fn push_ready(&self, task: &'static Task) {
         // SAFETY: within one statement (module prose).
         unsafe { (*self.ready.get()).push_back(task) };
-    }
-
-    /// Queues a task that may go on anywhere.
-    fn push_woken(&self, task: &'static Task) {
-        self.queues.woken.push(task);
-        self.wake_for(self.queues.woken.len());
-    }
-
-    /// Queues a task that was just made.
-    #[inline]
-    pub(crate) fn push_new(&self, task: &'static Task) {
-        count(&self.inbox().spawned);
-        if placement::spreads(task.table()) {
-            return self.hand_out(task);
-        }
-        self.queues.new.push(task);
-        self.wake_for(self.queues.new.len());
-    }
-
-    /// Queues a task that was just made on the next worker in turn.
-    #[cold]
-    fn hand_out(&self, task: &'static Task) {
-        let next = (self.next_in_turn.get() + 1) % self.shared.inboxes.len();
-        self.next_in_turn.set(next);
-        if next == self.index {
-            self.queues.handed.push(task);
-        } else {
-            self.shared.push_to(next, task);
-        }
-    }
-
-    /// Queues a task that was just made and must run here.
-    pub(crate) fn push_new_pinned(&self, task: &'static Task) {
-        count(&self.inbox().spawned);
-        self.push_ready(task);
-    }
-
-    /// Wakes another worker if there is a backlog for it, or if nobody looks whether there is. A lone task is worth it
-    /// too, if its spawner goes on computing; mostly it does not. So that is tried, and the more often it was in vain the
-    /// more rarely.
-    #[inline]
-    fn wake_for(&self, backlog: usize) {
-        if backlog < 2 && !self.unwatched.get() {
-            let lone = self.lone.get();
-            if lone > 0 {
-                return self.lone.set(lone - 1);
-            }
-            self.lone.set((1 << self.shared.in_vain()) - 1);
-        }
-        self.unwatched.set(false);
-        self.shared.wake_one();
     }
 
     /// A free slot.
@@ -629,184 +567,6 @@ impl Worker {
         worker.current.set(None);
         count(&worker.inbox().ended);
     }
-
-    /// The next task that is here, if there is one.
-    #[inline]
-    fn find(&self) -> Option<&'static Task> {
-        if self.steps.get().is_some() {
-            return self.find_stepping();
-        }
-        let found = self.find_any();
-        let watch = &self.inbox().watch;
-        if watch.is_on() {
-            // SAFETY: within one statement (module prose).
-            let waiting = unsafe { !(*self.ready.get()).is_empty() } || !self.queues.handed.is_empty();
-            self.stopwatch.turn(watch, found, waiting);
-        }
-        found
-    }
-
-    #[inline]
-    fn find_any(&self) -> Option<&'static Task> {
-        let turn = self.turns.get().wrapping_add(1);
-        self.turns.set(turn);
-        if turn.is_multiple_of(FAIR)
-            && let Some(task) = self.find_fairly()
-        {
-            return Some(task);
-        }
-        if turn.is_multiple_of(8)
-            && let Some(task) = self.queues.new.pop()
-        {
-            return Some(task);
-        }
-        if turn.is_multiple_of(2)
-            && let Some(task) = self.queues.woken.pop()
-        {
-            return Some(task);
-        }
-        if turn % 8 == 1
-            && let Some(task) = self.queues.handed.pop()
-        {
-            return Some(task);
-        }
-        let here = self.pop_ready().or_else(|| self.queues.woken.pop());
-        here.or_else(|| self.queues.handed.pop()).or_else(|| self.queues.new.pop())
-    }
-
-    /// The next task, wherever it is, if there are turns left; it takes one of them.
-    #[cold]
-    fn find_stepping(&self) -> Option<&'static Task> {
-        let left = self.steps.get().filter(|left| *left > 0)?;
-        self.receive();
-        self.timers().expire(&self.shared.clock);
-        let task = self.find_any().or_else(|| self.shared.steal(self.index, &self.queues))?;
-        self.steps.set(Some(left - 1));
-        Some(task)
-    }
-
-    /// Looks at the inbox and the timers, and takes the oldest of the outsiders' tasks or of our own, in turns,
-    /// which the newest would else keep waiting.
-    #[cold]
-    fn find_fairly(&self) -> Option<&'static Task> {
-        self.receive();
-        self.timers().expire(&self.shared.clock);
-        if self.turns.get().is_multiple_of(FAIR * OTHERS) {
-            self.ring_overdue();
-        }
-        let (own, outsiders) = (&self.shared.stealers[self.index].new, &self.shared.injector);
-        let oldest = if (self.turns.get() / FAIR).is_multiple_of(2) {
-            outsiders.steal().or_else(|| own.steal())
-        } else {
-            own.steal().or_else(|| outsiders.steal())
-        };
-        match oldest {
-            Steal::Success(task) => Some(task),
-            _ => None,
-        }
-    }
-
-    /// Rings the timers of workers that are stuck. Who is idle does that too, but perhaps nobody is.
-    fn ring_overdue(&self) {
-        let clock = &self.shared.clock;
-        let overdue = |next| clock.now() - next >= OVERDUE;
-        let timers = self.shared.inboxes.iter().map(|inbox| &inbox.timers);
-        timers.filter(|timers| timers.next().is_some_and(overdue)).for_each(|timers| timers.expire(clock));
-    }
-
-    #[inline]
-    fn pop_ready(&self) -> Option<&'static Task> {
-        // SAFETY: within one statement (module prose).
-        unsafe { (*self.ready.get()).pop_front() }
-    }
-
-    fn receive(&self) -> bool {
-        self.inbox().drain(|task| {
-            if is_unstarted(task) { self.queues.handed.push(task) } else { self.push_ready(task) }
-        })
-    }
-
-    /// Looks everywhere, and sleeps until there is something. None when the runtime stops and no task is left, or, for
-    /// a worker that runs for some turns only, when there is nothing to do.
-    #[cold]
-    fn search(&self) -> Option<&'static Task> {
-        if self.steps.get().is_some() {
-            return None;
-        }
-        let mut slept = false;
-        loop {
-            for _ in 0..SEARCHES {
-                self.receive();
-                self.timers().expire(&self.shared.clock);
-                let found = self.find().or_else(|| self.steal());
-                if let Some(task) = found {
-                    if slept {
-                        self.hand_over_the_watch();
-                    }
-                    return Some(task);
-                }
-                sinew_sync::hint::spin_loop();
-            }
-            if self.shared.tell_idle() {
-                self.shared.wake_all();
-                return None;
-            }
-            self.look_after_others();
-            // Both may have woken tasks of this worker, and nobody else would tell it.
-            if self.has_work() {
-                continue;
-            }
-            self.shared.found_nothing();
-            self.shared.sleep(self.index, self.timers().next());
-            slept = true;
-        }
-    }
-
-    fn steal(&self) -> Option<&'static Task> {
-        let stolen = self.shared.steal(self.index, &self.queues);
-        if stolen.is_some() {
-            self.shared.found_something();
-        }
-        stolen
-    }
-
-    /// Looks whether others have too much to do. For one that has not changed tasks since the last look it does what does
-    /// not need that worker: rings its timers, and takes what may run anywhere from its queues.
-    fn look_after_others(&self) {
-        let others = self.shared.inboxes.iter().enumerate().filter(|(index, _)| *index != self.index);
-        for (index, inbox) in others.filter(|(_, inbox)| !inbox.is_asleep()) {
-            if inbox.watch.look() {
-                inbox.timers.expire(&self.shared.clock);
-                self.rescue(index, inbox);
-            }
-        }
-    }
-
-    /// True if there is a task in a queue of this worker, the inbox aside.
-    fn has_work(&self) -> bool {
-        let Queues { new, woken, handed } = &self.queues;
-        // SAFETY: within one statement (module prose).
-        let ready = unsafe { !(*self.ready.get()).is_empty() };
-        ready || !new.is_empty() || !woken.is_empty() || !handed.is_empty()
-    }
-
-    /// Takes tasks that have not started and may run anywhere from a worker that is stuck.
-    fn rescue(&self, index: usize, inbox: &Inbox) {
-        inbox.drain(|task| {
-            if is_unstarted(task) { self.queues.new.push(task) } else { self.shared.push_to(index, task) }
-        });
-        let handed = self.shared.stealers[index].handed.steal_batch_and_pop(&self.queues.new);
-        handed.success().into_iter().for_each(|task| self.queues.new.push(task));
-    }
-
-    /// Sees to it that somebody looks for backlogs while this worker, which was in bed, works.
-    fn hand_over_the_watch(&self) {
-        let alone = self.shared.all_others_sleep() && self.queues.new.is_empty();
-        self.unwatched.set(alone);
-        if !alone {
-            self.shared.wake_one();
-        }
-    }
 }
 
 impl Drop for Worker {
@@ -828,11 +588,6 @@ fn unreach(core: &Core, task: &Task) {
     if core.reached.replace(false) {
         reach::forget(task.id());
     }
-}
-
-/// True if the task, which the caller has taken out of a queue, has not started and may do so anywhere.
-fn is_unstarted(task: &Task) -> bool {
-    matches!(task.home(), Home::None) && !task.options().is_some_and(|options| options.pinned)
 }
 
 /// Counts one more, in a counter that only this thread writes.
