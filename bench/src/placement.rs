@@ -1,6 +1,7 @@
 //! Whether work is spread over the workers although bodies that have blocked stay where they are, and how the cost of a
 //! task grows with their number.
 
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Waker};
@@ -12,7 +13,7 @@ use crate::{Bench, Number};
 
 const ROUNDS: Number = Number { name: "rounds", default: 100, small: 3 };
 
-pub(crate) const BENCHES: [Bench; 4] = [
+pub(crate) const BENCHES: [Bench; 5] = [
     Bench {
         name: "par8",
         about: "rounds of 8 tasks of 200 µs, spawned at once: useful processor time / (workers x wall)",
@@ -100,18 +101,23 @@ pub(crate) const BENCHES: [Bench; 4] = [
         },
     },
     Bench {
+        name: "timers",
+        about: "set so many timers, then clear them",
+        metric: "ns_per_timer",
+        numbers: &[Number { name: "timers", default: 1_000_000, small: 1_000 }],
+        run: |bench, numbers| {
+            println!("RESULT sinew {} {} {:.2}", bench.name, bench.metric, timers(numbers[0]))
+        },
+    },
+    Bench {
         name: "scale",
-        about: "the cost of a task, spawned and joined, and of a timer, at so many against a hundredth of that",
+        about: "the cost of a task, spawned and joined, and of a timer, at so many against a hundredth of that; fresh processes",
         metric: "spawn_join_growth",
         numbers: &[Number { name: "tasks", default: 10_000_000, small: 10_000 }],
         run: |bench, numbers| {
             let tasks = numbers[0];
-            let growth = |cost: fn(u64) -> f64| {
-                let few = (0..5).map(|_| cost(tasks / 100)).fold(f64::MAX, f64::min);
-                cost(tasks) / few
-            };
-            println!("RESULT sinew {} {} {:.2}", bench.name, bench.metric, growth(spawn_join));
-            println!("RESULT sinew {} timer_growth {:.2}", bench.name, growth(timers));
+            println!("RESULT sinew {} {} {:.2}", bench.name, bench.metric, growth("spawn_join", tasks));
+            println!("RESULT sinew {} timer_growth {:.2}", bench.name, growth("timers", tasks));
         },
     },
 ];
@@ -155,15 +161,25 @@ fn efficiency(bench: &Bench, suffix: &str, walls: &[Duration], useful: Duration)
     println!("RESULT sinew {}{suffix} {} {share:.3}", bench.name, bench.metric);
 }
 
-/// Nanoseconds per task.
-fn spawn_join(tasks: u64) -> f64 {
-    run(2, move || {
-        let start = Instant::now();
-        let handles: Vec<_> = (0..tasks).map(|n| spawn(move || n)).collect();
-        let sum: u64 = handles.into_iter().map(|task| task.join().expect("it returns")).sum();
-        assert_eq!(sum, tasks * (tasks - 1) / 2);
-        start.elapsed().as_secs_f64() * 1e9 / tasks as f64
-    })
+/// What `bench` costs at `many` against a hundredth of that, each in processes of its own, where no memory is warm.
+fn growth(bench: &str, many: u64) -> f64 {
+    cost(bench, many) / cost(bench, (many / 100).max(1))
+}
+
+/// The figure of a benchmark of this program: the median of 5.
+fn cost(bench: &str, count: u64) -> f64 {
+    let program = std::env::current_exe().expect("this program has a path");
+    let mut costs: Vec<f64> = (0..5)
+        .map(|_| {
+            let count = count.to_string();
+            let output = Command::new(&program).args([bench, &count]).output().expect("it can be started");
+            let text = String::from_utf8_lossy(&output.stdout);
+            let figure = text.split_whitespace().last().and_then(|figure| figure.parse().ok());
+            figure.expect("it prints a figure")
+        })
+        .collect();
+    costs.sort_by(f64::total_cmp);
+    costs[2]
 }
 
 /// Nanoseconds per timer that is set, lies among so many, and is cleared.

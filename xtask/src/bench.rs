@@ -54,7 +54,7 @@ enum Floor {
 
 /// The floors, by benchmark and metric. Those of the tasks are a reference run's figures of other runtimes on 2 cores: half
 /// and a quarter of Go's, may's, Go's and 1.2 times Go's, tokio's.
-const FLOORS: [(&str, &str, Floor); 24] = [
+const FLOORS: [(&str, &str, Floor); 23] = [
     ("fiber_yield", "ns_per_roundtrip", Floor::TimesPeer { factor: 3.0, peer: "corosensei", at_most: 15.0 }),
     ("fiber_spawn", "ns_per_fiber", Floor::AtMost(80.0)),
     ("fiber_try", "ns_per_try", Floor::AtMost(100.0)),
@@ -76,7 +76,6 @@ const FLOORS: [(&str, &str, Floor); 24] = [
     ("block_then_compute", "efficiency", Floor::AtLeast(0.85)),
     ("scale", "spawn_join_growth", Floor::AtMost(1.3)),
     ("scale", "timer_growth", Floor::AtMost(1.3)),
-    ("mutex_alone", "ns_per_lock", Floor::BestPeer),
     ("mutex_contended_2", "ns_per_lock", Floor::BestPeer),
     ("mutex_contended_64", "ns_per_lock", Floor::BestPeer),
 ];
@@ -296,7 +295,7 @@ mod tests {
     #[test]
     fn a_floor_may_be_the_best_peer() {
         let [ours, slow, fast] = [("sinew", 3.0), ("tokio", 9.0), ("parking_lot", 2.0)]
-            .map(|(peer, value)| figure(peer, "mutex_alone", "ns_per_lock", value));
+            .map(|(peer, value)| figure(peer, "mutex_contended_2", "ns_per_lock", value));
         let (limit, meaning) = floor(&ours, &[ours.clone(), slow, fast]).unwrap();
         assert_eq!((limit, meaning.as_str()), (2.0, "parking_lot, the best"));
         assert!(floor(&ours, std::slice::from_ref(&ours)).is_none());

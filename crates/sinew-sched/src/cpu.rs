@@ -3,9 +3,26 @@
 //! A kernel often wakes a thread on the processor of whoever woke it, behind it in the queue, while another one idles:
 //! then a worker that was woken to help waits for the one that it is to help. So each worker has a processor of its
 //! own, if there are enough of them for all.
+//!
+//! A thread inherits where it may run from the one that starts it. So whoever asks on a worker would hear of one processor
+//! only: what the first runtime found, before it had workers, counts for the process.
+
+use sinew_sync::statics::OnceLock;
+
+/// The processors that this process may run on.
+pub(crate) fn allowed() -> &'static [usize] {
+    static ALLOWED: OnceLock<Vec<usize>> = OnceLock::new();
+    ALLOWED.get_or_init(allowed_now)
+}
+
+/// How many threads the process can run at once: no more than it has processors, and less if it is granted less time.
+pub(crate) fn parallelism() -> usize {
+    static PARALLELISM: OnceLock<usize> = OnceLock::new();
+    *PARALLELISM.get_or_init(sinew_sync::available_parallelism)
+}
 
 /// The processors that this thread may run on.
-pub(crate) fn allowed() -> Vec<usize> {
+fn allowed_now() -> Vec<usize> {
     // SAFETY: a set of processors is plain bits, for which zero is fine.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes at most the size that it is told.
@@ -29,13 +46,13 @@ pub(crate) fn pin(cpu: usize) {
 mod tests {
     #[test]
     fn a_pinned_thread_may_run_on_one_processor_and_others_are_not_touched() {
-        let before = super::allowed();
+        let before = super::allowed_now();
         let &cpu = before.last().unwrap();
         let pinned = sinew_sync::thread::spawn(move || {
             super::pin(cpu);
-            super::allowed()
+            super::allowed_now()
         });
         assert_eq!(pinned.join().unwrap(), [cpu]);
-        assert_eq!(super::allowed(), before);
+        assert_eq!(super::allowed_now(), before);
     }
 }

@@ -56,8 +56,11 @@ impl Builder {
         self
     }
 
-    /// Whether each worker has a processor of its own, among those that the calling thread may use. If not said, they do
-    /// when there are as many workers as processors.
+    /// Whether each worker has a processor of its own, among those that the process could use when its first runtime was
+    /// built. If not said, they do when there are as many workers as processors.
+    ///
+    /// Threads and processes inherit this from the worker that starts them: a task that starts threads of its own, or
+    /// programs that want all processors, wants a runtime without.
     pub fn pin_workers(mut self, pin: bool) -> Builder {
         self.pin_workers = Some(pin);
         self
@@ -83,9 +86,9 @@ impl Builder {
     ///
     /// If the system cannot start a thread, or has no stack of the size that was asked for.
     pub fn build(self) -> std::io::Result<Runtime> {
-        let workers = self.workers.unwrap_or_else(sinew_sync::available_parallelism);
+        let workers = self.workers.unwrap_or_else(cpu::parallelism);
         let (shared, queues) = self.share(workers)?;
-        let cpus = cpu::allowed();
+        let (cpus, _) = (cpu::allowed(), cpu::parallelism()); // both asked before any worker is bound
         let pin = self.pin_workers.unwrap_or(workers == cpus.len()) && !cpus.is_empty();
         let ready = Arc::new(Ready::new());
         let mut runtime = Runtime { shared, threads: Vec::new(), grace: self.grace };

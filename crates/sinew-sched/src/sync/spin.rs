@@ -1,9 +1,8 @@
 //! A short wait on the processor, before a long one in a queue.
 
-use sinew_sync::statics::OnceLock;
-use sinew_sync::{available_parallelism, hint};
+use sinew_sync::hint;
 
-use crate::worker;
+use crate::{cpu, worker};
 
 /// How long the pauses between the tries are, in all one to four microseconds. Long ones, because each try takes the
 /// lock's cache line from whoever uses it: with short ones two workers that want a lock all the time use it half as
@@ -22,7 +21,6 @@ pub(super) fn spin(mut tried: impl FnMut() -> bool) -> bool {
 }
 
 fn others_run() -> bool {
-    static SEVERAL: OnceLock<bool> = OnceLock::new();
     let workers = worker::current().map(|worker| worker.shared.inboxes.len());
-    workers != Some(1) && *SEVERAL.get_or_init(|| available_parallelism() > 1)
+    workers != Some(1) && cpu::parallelism() > 1
 }
