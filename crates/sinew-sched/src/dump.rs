@@ -65,7 +65,11 @@ impl Shared {
     }
 
     fn write_worker(&self, text: &mut String, index: usize, inbox: &Inbox, now: Instant) -> std::fmt::Result {
-        let asleep = if inbox.is_asleep() { "asleep" } else { "awake" };
+        let asleep = match inbox.is_asleep() {
+            true => "asleep",
+            false if inbox.watch.is_on() => "awake, has not changed tasks since an idle worker looked",
+            false => "awake",
+        };
         let mail = if inbox.is_empty() { "empty" } else { "not empty" };
         let queues = &self.stealers[index];
         let (new, woken, handed) = (queues.new.len(), queues.woken.len(), queues.handed.len());

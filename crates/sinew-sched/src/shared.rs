@@ -53,6 +53,9 @@ use crate::task::{DONE, Task, TaskRef};
 use crate::timers::Timers;
 use crate::worker::{Queues, Stealers};
 
+/// How late another worker's timers are when somebody else rings them.
+pub(crate) const OVERDUE: Duration = Duration::from_millis(1);
+
 /// How long an idle worker sleeps while others are busy before it looks whether one of them has a backlog.
 const LOOK_AGAIN: Duration = Duration::from_micros(500);
 
@@ -294,7 +297,8 @@ impl Shared {
             || self.stealers.iter().any(|queues| !queues.new.is_empty() || !queues.woken.is_empty())
             || self.has_ended();
         if !work && !self.clock_jumps(others_busy) {
-            let limits = [self.until(alarm), limit, (others_busy && self.look_again).then_some(LOOK_AGAIN)];
+            let look = if others_busy { Some(LOOK_AGAIN) } else { self.until_overdue(worker) };
+            let limits = [self.until(alarm), limit, look.filter(|_| self.look_again)];
             let timeout = limits.into_iter().flatten().min();
             match timeout {
                 Some(timeout) if timeout.is_zero() => (),
@@ -318,6 +322,14 @@ impl Shared {
             (Clock::Manual(_), alarm) if alarm > now => None,
             (_, alarm) => Some(alarm - now),
         }
+    }
+
+    /// How long it takes until a timer of another worker is late: if that worker got up for it and is stuck, somebody has to
+    /// look.
+    fn until_overdue(&self, worker: usize) -> Option<Duration> {
+        let others = self.inboxes.iter().enumerate().filter(|(index, _)| *index != worker);
+        let next = others.filter_map(|(_, inbox)| inbox.timers.next()).min();
+        self.until(next.map(|next| next + OVERDUE)).map(|overdue| overdue.max(LOOK_AGAIN))
     }
 
     /// Moves a manual clock to the next deadline of all, if everybody sleeps and nothing is queued.

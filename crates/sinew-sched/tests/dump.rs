@@ -2,12 +2,12 @@
 #![cfg(not(any(loom, shuttle)))]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sinew_fiber::shield;
 use sinew_sched::sync::Semaphore;
-use sinew_sched::{Runtime, sleep, spawn, yield_now};
+use sinew_sched::{Runtime, sleep, spawn, task, yield_now};
 
 /// Waits until the dump says all of this. The workers take a moment to lie down.
 fn wait_for(dump: impl Fn() -> String, parts: &[&str]) -> String {
@@ -158,4 +158,29 @@ fn dumps_are_made_all_the_time_while_tasks_come_and_go() {
     over.store(1, Ordering::Release);
     let text = looker.join().unwrap()();
     assert!(text.contains("0 tasks,") && text.contains("stopping"), "{text}");
+}
+
+#[test]
+fn a_worker_that_a_lock_of_std_holds_up_is_shown() {
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let (waits, lock) = (Arc::new(AtomicBool::new(false)), Arc::new(std::sync::Mutex::new(())));
+    let waiting = waits.clone();
+    runtime
+        .spawn(move || {
+            let mine = lock.clone();
+            let holder = move || {
+                let _held = mine.lock().unwrap();
+                sleep(Duration::from_secs(1000)); // suspended, with the lock
+            };
+            task().name("holder").pinned().spawn(holder).detach();
+            yield_now();
+            waiting.store(true, Ordering::Release);
+            drop(lock.lock()); // blocks the only worker that could continue the holder
+        })
+        .detach();
+    while !waits.load(Ordering::Acquire) || !runtime.dump().contains("has not changed tasks") {
+        std::thread::yield_now();
+    }
+    assert!(runtime.dump().contains("\"holder\": parked"), "{}", runtime.dump());
+    std::mem::forget(runtime); // it can never end
 }

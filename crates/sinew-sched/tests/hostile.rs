@@ -14,7 +14,8 @@ use sinew_fiber::{
     shield, yield_,
 };
 use sinew_sched::{
-    Elapsed, Events, Runtime, Sleep, block_on, scope, sleep, sleep_async, spawn, timeout, yield_now,
+    Elapsed, Events, Runtime, Sleep, block_on, scope, sleep, sleep_async, spawn, spawn_future, timeout,
+    yield_now,
 };
 
 fn runtime(workers: usize) -> Runtime {
@@ -453,4 +454,36 @@ fn tasks_of_a_worker_that_an_alarm_of_another_woke_are_run() {
         assert!(outcome.is_ok());
     }
     ends_well(runtime);
+}
+
+#[test]
+fn a_timer_rings_although_its_worker_got_up_alone_and_is_stuck() {
+    for _ in 0..5 {
+        let runtime = runtime(2);
+        runtime
+            .run(|| {
+                let here = std::thread::current().id();
+                let (future, rang) = loop {
+                    let (polled, rang) = (Arc::new(Mutex::new(None)), Arc::new(AtomicBool::new(false)));
+                    let (first, ring) = (polled.clone(), rang.clone());
+                    let future = spawn_future(async move {
+                        *first.lock().unwrap() = Some(std::thread::current().id());
+                        sleep_async(Duration::from_millis(8)).await;
+                        ring.store(true, Ordering::SeqCst);
+                    });
+                    while polled.lock().unwrap().is_none() {
+                        yield_now();
+                    }
+                    if *polled.lock().unwrap() == Some(here) {
+                        break (future, rang); // its alarm is this worker's
+                    }
+                    future.join().unwrap();
+                };
+                sleep(Duration::from_millis(4)); // everybody goes to bed, and only this worker gets up
+                spin_until(&rang);
+                future.join().unwrap();
+            })
+            .unwrap();
+        ends_well(runtime);
+    }
 }

@@ -4,12 +4,10 @@
 //! kept waiting by those who are always ready. A worker that finds nothing here looks everywhere, and sleeps in the end.
 //! The order is in `docs/scheduler.md`; how nothing is missed on the way to bed, in [`crate::shared`].
 
-use std::time::Duration;
-
 use super::{Queues, Worker, count};
 use crate::placement;
 use crate::queues::Steal;
-use crate::shared::Inbox;
+use crate::shared::{Inbox, OVERDUE};
 use crate::task::{Home, Task};
 
 /// Every how many turns the global queue, the inbox and the timers are looked at although there is local work.
@@ -17,9 +15,6 @@ const FAIR: u32 = 61;
 
 /// Every how many of those turns the timers of the other workers are looked at as well.
 const OTHERS: u32 = 16;
-
-/// How late another worker's timers are when one that has work itself rings them.
-const OVERDUE: Duration = Duration::from_millis(1);
 
 /// How often a worker looks for work before it sleeps.
 const SEARCHES: u32 = 200;
@@ -58,6 +53,9 @@ impl Worker {
     pub(crate) fn push_new_pinned(&self, task: &'static Task) {
         count(&self.inbox().spawned);
         self.push_ready(task);
+        if self.unwatched.replace(false) {
+            self.shared.wake_one(); // nobody else can run it, but somebody has to look whether this worker is stuck
+        }
     }
 
     /// Wakes another worker if there is a backlog for it, or if nobody looks whether there is. A lone task is worth it
