@@ -71,7 +71,11 @@ impl fmt::Debug for Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Details { operation, fiber, status, reason } = &*self.0;
-        write!(f, "cannot {operation} fiber {fiber} (its status is {status}): ")?;
+        match operation {
+            // Most who wait know of no fiber, and it is alive.
+            Operation::Signal(Signal::Await) => write!(f, "cannot wait in {fiber}: ")?,
+            _ => write!(f, "cannot {operation} fiber {fiber} (its status is {status}): ")?,
+        }
         match reason {
             Reason::Status => f.write_str(match status {
                 Status::New => "it has not run yet; resume it first",
@@ -103,7 +107,7 @@ impl fmt::Display for Refused {
                 "the signal would leave an open scope, which only await may; raise it after the scope has ended",
             ),
             Reason::Ending => f.write_str("it is being dropped; nobody will resume it again"),
-            Reason::Cancelled => f.write_str("its task is cancelled"),
+            Reason::Cancelled => f.write_str("its task is cancelled; hand this error on with `?`"),
         }
     }
 }
@@ -127,7 +131,6 @@ impl fmt::Display for Operation {
             Operation::Resume => f.write_str("resume"),
             Operation::Cancel => f.write_str("cancel"),
             Operation::Propagate => f.write_str("propagate from"),
-            Operation::Signal(Signal::Await) => f.write_str("wait in"),
             Operation::Signal(signal) => write!(f, "signal {signal} from"),
         }
     }

@@ -26,7 +26,10 @@ fn assert_says(refused: &Refused, operation: Operation, fiber: &str, status: Sta
     let (name, number) = refused.fiber().split_once('#').unwrap();
     assert_eq!(name, fiber);
     number.parse::<u64>().unwrap();
-    let what = format!("cannot {operation} fiber {fiber}#{number} (its status is {status}): ");
+    let what = match operation {
+        Operation::Signal(Signal::Await) => format!("cannot wait in {fiber}#{number}: "),
+        _ => format!("cannot {operation} fiber {fiber}#{number} (its status is {status}): "),
+    };
     let why = match reason {
         Reason::Status if status == Status::New => "it has not run yet; resume it first",
         Reason::Status if status == Status::Dead => "it has returned; make a new fiber",
@@ -44,7 +47,7 @@ fn assert_says(refused: &Refused, operation: Operation, fiber: &str, status: Sta
             "the signal would cross an ffi_scope; raise it after the foreign call has returned"
         }
         Reason::Ending => "it is being dropped; nobody will resume it again",
-        Reason::Cancelled => "its task is cancelled",
+        Reason::Cancelled => "its task is cancelled; hand this error on with `?`",
         other => panic!("{other:?} has no text here"),
     };
     assert_eq!(text, format!("{what}{why}"));

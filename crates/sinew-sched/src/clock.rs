@@ -44,7 +44,8 @@ pub fn now() -> Instant {
 }
 
 /// A clock for tests: it stands still while anything runs, and when every worker of its runtime is idle it jumps to
-/// the next deadline. So a test that sleeps for an hour takes no time, and whatever it does happens at exact times.
+/// the next deadline. So a test that sleeps for an hour takes no time, and what it does happens in the same order every
+/// time. Deadlines are rounded up to ticks of 0.26 ms, here as everywhere: compare times with that in mind.
 ///
 /// ```
 /// use std::time::Duration;

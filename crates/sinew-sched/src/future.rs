@@ -36,6 +36,7 @@ use crate::worker;
 /// # Panics
 ///
 /// If the caller is not a task; use [`Runtime::spawn_future`](crate::Runtime::spawn_future) there.
+#[track_caller]
 pub fn spawn_future<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: Send + 'static> + Send + 'static,

@@ -20,7 +20,7 @@ use crate::wait::Node;
 use crate::worker;
 
 /// The handle of a task: joins, cancels or kills it. Dropping it lets the task go on alone.
-#[must_use = "a handle that is dropped lets the task go on alone"]
+#[must_use = "a handle that is dropped lets the task go on alone: call `detach` if you mean that"]
 pub struct JoinHandle<T> {
     task: &'static Task,
     shared: &'static Shared,
@@ -40,7 +40,7 @@ impl<T> JoinHandle<T> {
         JoinHandle { task, shared, _result: PhantomData }
     }
 
-    /// The name of the task, for messages and events.
+    /// The number of the task, for messages and events.
     pub fn id(&self) -> TaskId {
         self.task.id()
     }

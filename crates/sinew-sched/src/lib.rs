@@ -2,7 +2,7 @@
 //!
 //! A [`Runtime`] runs any number of tasks on a fixed number of worker threads. A task is straight code: it calls
 //! [`sleep`], [`JoinHandle::join`] or [`yield_now`] from any depth, and its worker runs other tasks meanwhile. There
-//! is no `async`.
+//! is no `async`, unless you bring a future.
 //!
 //! ```
 //! use sinew_sched::{Runtime, spawn};
@@ -85,6 +85,7 @@ pub use runtime::{Builder, Runtime};
 pub use scope::{Scope, ScopedJoinHandle, ScopedTaskBuilder, scope};
 pub use shared::Report;
 pub use sinew_core::Instant;
+pub use sinew_fiber::{Cancelled, Level, Raised, Reason, Refused, Signal, StackSize};
 pub use sleep::{Sleep, sleep_async};
 pub use slots::TaskId;
 pub use spawn::{TaskBuilder, spawn, task};

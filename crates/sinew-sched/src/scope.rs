@@ -218,7 +218,8 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// assert_eq!(total.unwrap().unwrap(), 17);
 /// ```
 ///
-/// The first child that fails has the others cancelled, and the body unwind at its next blocking call, unless the scope
+/// A child fails if it panics or raises; an `Err` that it returns is a result like any other, and dropped with its handle:
+/// join the handle, or raise it with [`error`](sinew_fiber::error). The first child that fails has the others cancelled, and the body unwind at its next blocking call, unless the scope
 /// was told to [keep going](Scope::keep_going); so does [`Scope::cancel`]. A child that ends because it was cancelled has
 /// not failed. If the body unwinds, or the task around it is cancelled while it waits here, the children are cancelled;
 /// and whoever cancels that task, or a [`timeout`](crate::timeout) around the scope, reaches the children at once.
@@ -231,6 +232,7 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// # Panics
 ///
 /// If the caller is not a task; and if `body` does, after the children have ended.
+#[track_caller]
 pub fn scope<'env, F, T>(body: F) -> Result<T, Raised>
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,

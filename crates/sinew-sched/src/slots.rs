@@ -31,7 +31,7 @@ struct Chunks {
     free: Vec<&'static [Task]>,
 }
 
-/// The name of a task: unique among all that this process ever had, until one slot has been used 2^32 times.
+/// The number of a task: unique among all that this process ever had, until one slot has been used 2^32 times.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(u64);
 

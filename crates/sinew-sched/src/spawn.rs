@@ -56,6 +56,7 @@ pub(crate) struct Configured<F> {
 ///
 /// If the caller is not a task; use [`Runtime::spawn`](crate::Runtime::spawn) there.
 #[inline]
+#[track_caller]
 pub fn spawn<F, T>(body: F) -> JoinHandle<T>
 where
     F: FnOnce() -> T + Send + 'static,
@@ -119,6 +120,7 @@ pub(crate) fn over<T>(shared: &'static Shared, raised: Raised) -> JoinHandle<T> 
 /// # Panics
 ///
 /// If the caller is not a task.
+#[track_caller]
 pub fn task() -> TaskBuilder {
     let worker = worker::current().expect("`task` is for tasks: use `Runtime::task` on this thread");
     TaskBuilder { shared: worker.shared, options: Options::default() }
@@ -201,6 +203,7 @@ impl TaskBuilder {
     /// # Panics
     ///
     /// If the caller is not a task of the builder's runtime.
+    #[track_caller]
     pub fn spawn_local<F, T>(mut self, body: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + 'static,
@@ -232,6 +235,7 @@ impl TaskBuilder {
     /// # Panics
     ///
     /// As for [`spawn_local`](TaskBuilder::spawn_local).
+    #[track_caller]
     pub fn spawn_fiber(self, fiber: Fiber, value: impl IntoValue) -> JoinHandle<Value> {
         let value = value.into_value();
         self.spawn_local(move || {

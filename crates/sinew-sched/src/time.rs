@@ -36,17 +36,20 @@ pub(crate) fn with_alarm<T>(deadline: Instant, wait: impl FnOnce() -> T) -> T {
 ///
 /// Unwinds if the task is cancelled or killed, and with the refusal as an error inside the poll of a future: await a
 /// [`Sleep`](crate::sleep_async) there.
+#[track_caller]
 pub fn sleep(duration: Duration) {
     let start = now();
     sleep_from(start, start + duration);
 }
 
 /// Suspends the task until `deadline` on the clock of its runtime ([`now`]); see [`sleep`].
+#[track_caller]
 pub fn sleep_until(deadline: Instant) {
     sleep_from(now(), deadline);
 }
 
 /// Suspends the task until `deadline`; it is `start` now.
+#[track_caller]
 fn sleep_from(start: Instant, deadline: Instant) {
     if worker::current_task().is_none() {
         return block_until(system_now() + (deadline - start));
@@ -54,21 +57,23 @@ fn sleep_from(start: Instant, deadline: Instant) {
     if start >= deadline {
         return sinew_fiber::checkpoint();
     }
-    with_alarm(deadline, || {
+    let slept = with_alarm(deadline, || {
         loop {
-            if let Err(refused) = await_(()) {
-                return refused_sleep(refused, deadline);
-            }
+            await_(())?;
             if now() >= deadline {
-                return;
+                return Ok(());
             }
             sinew_fiber::checkpoint(); // an await that a fiber around us caught has not looked
         }
     });
+    if let Err(refused) = slept {
+        refused_sleep(refused, deadline);
+    }
 }
 
 /// An infallible call that was refused: the error becomes an unwind.
 #[cold]
+#[track_caller]
 fn refused_sleep(refused: Refused, deadline: Instant) {
     match refused.reason() {
         Reason::Cancelled => sinew_fiber::error(Cancelled),

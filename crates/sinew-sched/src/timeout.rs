@@ -37,6 +37,7 @@ pub struct Elapsed;
 /// # Panics
 ///
 /// If the caller is not a task.
+#[track_caller]
 pub fn timeout<T>(duration: Duration, body: impl FnOnce() -> T) -> Result<T, Elapsed> {
     deadline(now() + duration, body)
 }
@@ -50,6 +51,7 @@ pub fn timeout<T>(duration: Duration, body: impl FnOnce() -> T) -> Result<T, Ela
 /// # Panics
 ///
 /// If the caller is not a task.
+#[track_caller]
 pub fn deadline<T>(deadline: Instant, body: impl FnOnce() -> T) -> Result<T, Elapsed> {
     /// Takes alarm and frame back on every way out.
     struct Armed<'a> {
