@@ -1,10 +1,12 @@
-//! `sinew demo`: fibers at work. Each part is a function that can be read on its own.
+//! `sinew demo`: fibers and tasks at work. Each part is a function that can be read on its own.
 
 use std::error::Error;
 use std::io::{self, Write};
-use std::time::Instant;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use sinew_fiber::{Fiber, Generator, Key, Mask, Signal, Yielder, debug, defer, error, try_, yield_};
+use sinew_sched::{Events, Runtime, scope, sleep, spawn, task, timeout};
 
 type Outcome = Result<(), Box<dyn Error>>;
 type Part = fn(&mut dyn Write) -> Outcome;
@@ -19,12 +21,15 @@ pub(crate) fn run() -> Outcome {
     Ok(())
 }
 
-const PARTS: [(&str, Part); 5] = [
+const PARTS: [(&str, Part); 8] = [
     ("A generator: a recursive function that stops at every item", generator),
     ("An error: caught by `try_`, and `defer` cleans up on its way", recover),
     ("A cancel: the fiber is ended from outside, and its cleanup still runs", cancel),
     ("A breakpoint: the resumer looks inside, changes a binding and continues", debugger),
     ("A million yields", timing),
+    ("A hundred thousand tasks that sleep at once, on a few threads, without `async`", sleepers),
+    ("A scope with a deadline: children borrow, and what is too slow is cancelled", fan_out),
+    ("A supervisor: it is told that its worker failed, and starts another", supervisor),
 ];
 
 fn generator(out: &mut dyn Write) -> Outcome {
@@ -168,4 +173,60 @@ mod tests {
     fn every_yield_is_counted() {
         assert!(printed(timing).contains("counted to 1000000 "));
     }
+}
+
+fn sleepers(out: &mut dyn Write) -> Outcome {
+    const TASKS: u32 = 100_000;
+    let start = Instant::now();
+    let slept = Runtime::new().run(|| {
+        let tasks: Vec<_> = (0..TASKS).map(|_| spawn(|| sleep(Duration::from_millis(100)))).collect();
+        tasks.into_iter().map(|task| task.join()).filter(Result::is_ok).count()
+    });
+    let slept = slept.map_err(|raised| raised.to_string())?;
+    writeln!(out, "  {slept} slept for 100 ms each, in {:.0?} together", start.elapsed())?;
+    Ok(())
+}
+
+fn fan_out(out: &mut dyn Write) -> Outcome {
+    let (done, outcome) = Runtime::new()
+        .run(|| {
+            let done = AtomicUsize::new(0);
+            let outcome = timeout(Duration::from_millis(50), || {
+                scope(|scope| {
+                    for n in 0..10 {
+                        let done = &done;
+                        scope.spawn(move || {
+                            sleep(Duration::from_millis(if n < 7 { 1 } else { 60_000 }));
+                            done.fetch_add(1, Ordering::Relaxed);
+                        });
+                    }
+                })
+            });
+            (done.into_inner(), outcome.is_err())
+        })
+        .map_err(|raised| raised.to_string())?;
+    writeln!(out, "  {done} of 10 children were done in time; the deadline passed: {outcome}")?;
+    Ok(())
+}
+
+fn supervisor(out: &mut dyn Write) -> Outcome {
+    let attempts = Runtime::new()
+        .run(|| {
+            let events = Events::new();
+            let mut told = Vec::new();
+            for attempt in 1..=3_u32 {
+                let work = move || {
+                    if attempt < 3 {
+                        error("no luck")
+                    }
+                };
+                task().name("worker").supervisor(&events).spawn(work).detach();
+                let event = events.recv().expect("nobody cancels the supervisor");
+                told.push(format!("attempt {attempt}: {} {:?}", event.signal, event.value));
+            }
+            told
+        })
+        .map_err(|raised| raised.to_string())?;
+    attempts.iter().try_for_each(|attempt| writeln!(out, "  {attempt}"))?;
+    Ok(())
 }
