@@ -111,6 +111,7 @@ fn under_valgrind(program: &Program) -> Command {
     });
     // Fewer random programs, the same each time. Looking up the names of a backtrace takes seconds.
     command.env("PROPTEST_CASES", "300").env("PROPTEST_RNG_SEED", "1").env("RUST_BACKTRACE", "0");
+    command.env("SINEW_STRESS", "0.05"); // valgrind is slow, and runs one thread at a time
     program.under(command)
 }
 

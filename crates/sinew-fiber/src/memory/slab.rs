@@ -27,8 +27,8 @@
 //! mappings for each slot. [`Guards`] counts these, and refuses at four fifths of `vm.max_map_count`,
 //! because at the limit itself `malloc` fails.
 //!
-//! Both of its atomics are statistics of their own, ordered with nothing: a thread that reads an old kind
-//! tries markers once more and is refused once more; the count is reserved by one read-modify-write before
+//! Its atomics are statistics of their own, ordered with nothing: a thread that reads an old kind
+//! tries markers once more and is refused once more, and so with the call for many; the count is reserved by one read-modify-write before
 //! the `mprotect` and returned by another when that fails, so that it never falls below what is held. There
 //! is nothing between them to model; who owns a slot is modelled in the pool.
 
@@ -211,6 +211,8 @@ impl Slab {
 #[derive(Debug)]
 pub(crate) struct Guards {
     protected: AtomicBool,
+    /// The kernel installs markers, but not many by one call.
+    one_by_one: AtomicBool,
     mappings: AtomicUsize,
 }
 
@@ -228,6 +230,7 @@ impl Guards {
     const fn new(kind: GuardKind) -> Guards {
         Guards {
             protected: AtomicBool::new(matches!(kind, GuardKind::Protected)),
+            one_by_one: AtomicBool::new(cfg!(valgrind)), // which does not know the call
             mappings: AtomicUsize::new(0),
         }
     }
@@ -268,18 +271,27 @@ impl Guards {
 }
 
 impl Guards {
-    /// Makes the guards of slots that the caller owns, many at a time; says of how many, from the first on. Stops where it
-    /// takes more than markers: [`Guards::install`] sees to those.
+    /// Makes the guards of slots that the caller owns, by one call if the kernel lets us; says of how many, from the first
+    /// on.
     fn install_all(&self, shape: &Shape, slots: &[Slot]) -> usize {
-        if shape.guard == 0 {
-            return slots.len();
-        }
-        if self.kind() == GuardKind::Protected {
+        let alone =
+            |slots: &[Slot]| slots.iter().take_while(|slot| self.install(shape, slot).is_ok()).count();
+        let [first, rest @ ..] = slots else { return 0 };
+        // The first one by itself: it says what kind of guards the kernel makes.
+        if self.install(shape, first).is_err() {
             return 0;
         }
-        let starts: Vec<NonNull<u8>> = slots.iter().map(|slot| shape.guard_start(slot)).collect();
+        let by_one_call = shape.guard > 0 && self.kind() == GuardKind::Markers;
+        if rest.is_empty() || !by_one_call || self.one_by_one.load(Ordering::Relaxed) {
+            return 1 + alone(rest);
+        }
+        let starts: Vec<NonNull<u8>> = rest.iter().map(|slot| shape.guard_start(slot)).collect();
         // SAFETY: as in `install`.
-        unsafe { sys::install_guards(&starts, shape.guard) }
+        let done = unsafe { sys::install_guards(&starts, shape.guard) };
+        if done == 0 {
+            self.one_by_one.store(true, Ordering::Relaxed);
+        }
+        1 + done + alone(&rest[done..])
     }
 }
 
@@ -345,11 +357,7 @@ impl Backing for Mapped {
         if self.shape.side == Side::Below {
             slots[..guarded].iter().for_each(|slot| super::valgrind::register(self.shape.usable_of(slot)));
         }
-        // The first that cannot have its guard so is tried alone, which also finds out about the kernel.
-        match slots.get(guarded) {
-            Some(slot) if self.guard(slot).is_ok() => guarded + 1,
-            _ => guarded,
-        }
+        guarded
     }
 
     fn decommit(&self, slot: &Slot) -> usize {

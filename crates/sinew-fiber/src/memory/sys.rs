@@ -82,7 +82,7 @@ pub(crate) unsafe fn install_guard(start: NonNull<u8>, bytes: usize) -> io::Resu
 }
 
 /// Installs guards of `bytes` at many places, by one call into the kernel. Says at how many of them, from the first on.
-/// None on a kernel that does not do that (before 6.13): [`install_guard`] says why.
+/// None on a kernel that does not do that.
 ///
 /// # Safety
 ///

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use sinew_sched::{Builder, Runtime};
 
-/// How many times longer than usual the tests run: `SINEW_STRESS`, or 1.
-pub(crate) fn scale() -> usize {
-    std::env::var("SINEW_STRESS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+/// How many times longer than usual the tests run: `SINEW_STRESS`, or 1. A fraction makes them shorter.
+pub(crate) fn scale() -> f64 {
+    std::env::var("SINEW_STRESS").ok().and_then(|text| text.parse().ok()).unwrap_or(1.0)
 }
 
-/// `usual` rounds, or more for who asked for it.
+/// `usual` rounds, or more or fewer for who asked for it; at least one.
 pub(crate) fn rounds(usual: usize) -> usize {
-    usual * scale()
+    ((usual as f64 * scale()) as usize).max(1)
 }
 
 /// Runs `test` with one worker, two, and more than there are cores; each with idle workers that look again by themselves,
