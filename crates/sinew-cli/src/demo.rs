@@ -2,11 +2,11 @@
 
 use std::error::Error;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use sinew_fiber::{Fiber, Generator, Key, Mask, Signal, Yielder, debug, defer, error, try_, yield_};
-use sinew_sched::{Events, Runtime, scope, sleep, spawn, task, timeout};
+use sinew_sched::sync::Mutex;
+use sinew_sched::{Events, Refused, Runtime, scope, sleep, spawn, task, timeout};
 
 type Outcome = Result<(), Box<dyn Error>>;
 type Part = fn(&mut dyn Write) -> Outcome;
@@ -190,14 +190,15 @@ fn sleepers(out: &mut dyn Write) -> Outcome {
 fn fan_out(out: &mut dyn Write) -> Outcome {
     let (done, outcome) = Runtime::new()
         .run(|| {
-            let done = AtomicUsize::new(0);
+            let done = Mutex::new(0);
             let outcome = timeout(Duration::from_millis(50), || {
                 scope(|scope| {
                     for n in 0..10 {
                         let done = &done;
                         scope.spawn(move || {
                             sleep(Duration::from_millis(if n < 7 { 1 } else { 60_000 }));
-                            done.fetch_add(1, Ordering::Relaxed);
+                            *done.lock()? += 1;
+                            Ok::<(), Refused>(())
                         });
                     }
                 })
