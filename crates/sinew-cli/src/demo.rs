@@ -135,46 +135,6 @@ fn timing(out: &mut dyn Write) -> Outcome {
     Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn printed(part: Part) -> String {
-        let mut out = Vec::new();
-        part(&mut out).unwrap();
-        String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn the_generator_stops_after_the_items_that_were_asked_for() {
-        assert!(printed(generator).contains(": ab ac bc ab ca cb ab;"), "{}", printed(generator));
-    }
-
-    #[test]
-    fn the_error_is_caught_after_the_cleanup() {
-        assert_eq!(printed(recover), "  the handler returned 8, after the body had cleaned up\n");
-    }
-
-    #[test]
-    fn the_cancelled_worker_ends_with_the_error_that_it_was_sent() {
-        assert!(printed(cancel).ends_with("  error: the deadline has passed\n"));
-    }
-
-    #[test]
-    fn the_debugger_sees_both_fibers_and_changes_a_binding() {
-        let text = printed(debugger);
-        for fiber in ["outer", "inner"] {
-            assert!(text.lines().any(|line| line.contains(fiber) && line.contains("is debug")), "{text}");
-        }
-        assert!(text.ends_with("verbose = true\n"), "{text}");
-    }
-
-    #[test]
-    fn every_yield_is_counted() {
-        assert!(printed(timing).contains("counted to 1000000 "));
-    }
-}
-
 fn sleepers(out: &mut dyn Write) -> Outcome {
     const TASKS: u32 = 100_000;
     let start = Instant::now();
@@ -230,4 +190,44 @@ fn supervisor(out: &mut dyn Write) -> Outcome {
         .map_err(|raised| raised.to_string())?;
     attempts.iter().try_for_each(|attempt| writeln!(out, "  {attempt}"))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printed(part: Part) -> String {
+        let mut out = Vec::new();
+        part(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_generator_stops_after_the_items_that_were_asked_for() {
+        assert!(printed(generator).contains(": ab ac bc ab ca cb ab;"), "{}", printed(generator));
+    }
+
+    #[test]
+    fn the_error_is_caught_after_the_cleanup() {
+        assert_eq!(printed(recover), "  the handler returned 8, after the body had cleaned up\n");
+    }
+
+    #[test]
+    fn the_cancelled_worker_ends_with_the_error_that_it_was_sent() {
+        assert!(printed(cancel).ends_with("  error: the deadline has passed\n"));
+    }
+
+    #[test]
+    fn the_debugger_sees_both_fibers_and_changes_a_binding() {
+        let text = printed(debugger);
+        for fiber in ["outer", "inner"] {
+            assert!(text.lines().any(|line| line.contains(fiber) && line.contains("is debug")), "{text}");
+        }
+        assert!(text.ends_with("verbose = true\n"), "{text}");
+    }
+
+    #[test]
+    fn every_yield_is_counted() {
+        assert!(printed(timing).contains("counted to 1000000 "));
+    }
 }
