@@ -71,19 +71,7 @@ pub(crate) const BENCHES: [Bench; 6] = [
             Number { name: "tasks", default: 100_000, small: 1_000 },
             Number { name: "milliseconds", default: 100, small: 10 },
         ],
-        run: |bench, numbers| {
-            let (tasks, milliseconds) = (numbers[0], numbers[1]);
-            let cpu = cpu_time();
-            let took = run(move || {
-                let start = Instant::now();
-                let handles: Vec<_> =
-                    (0..tasks).map(|_| spawn(move || sleep(Duration::from_millis(milliseconds)))).collect();
-                handles.into_iter().for_each(|task| task.join().expect("it returns"));
-                start.elapsed()
-            });
-            println!("RESULT sinew {} {} {:.2}", bench.name, bench.metric, took.as_secs_f64() * 1e3);
-            println!("RESULT sinew {} cpu_ms {:.2}", bench.name, (cpu_time() - cpu).as_secs_f64() * 1e3);
-        },
+        run: |bench, numbers| sleepers(bench, numbers, |duration| spawn(move || sleep(duration))),
     },
     Bench {
         name: "sleepers_future",
@@ -93,25 +81,27 @@ pub(crate) const BENCHES: [Bench; 6] = [
             Number { name: "tasks", default: 100_000, small: 1_000 },
             Number { name: "milliseconds", default: 100, small: 10 },
         ],
-        run: |bench, numbers| {
-            let (tasks, milliseconds) = (numbers[0], numbers[1]);
-            let cpu = cpu_time();
-            let took = run(move || {
-                let start = Instant::now();
-                let sleeper = || sleep_async(Duration::from_millis(milliseconds));
-                let handles: Vec<_> = (0..tasks).map(|_| spawn_future(sleeper())).collect();
-                handles.into_iter().for_each(|task| task.join().expect("it returns"));
-                start.elapsed()
-            });
-            println!("RESULT sinew {} {} {:.2}", bench.name, bench.metric, took.as_secs_f64() * 1e3);
-            println!("RESULT sinew {} cpu_ms {:.2}", bench.name, (cpu_time() - cpu).as_secs_f64() * 1e3);
-        },
+        run: |bench, numbers| sleepers(bench, numbers, |duration| spawn_future(sleep_async(duration))),
     },
 ];
 
 /// Runs `body` as a task of a runtime with default options.
 fn run(body: impl FnOnce() -> Duration + Send + 'static) -> Duration {
     Runtime::new().run(body).expect("a benchmark's body returns")
+}
+
+/// Starts so many tasks by `start`, which sleep so long, and prints what that took.
+fn sleepers(bench: &Bench, numbers: &[u64], start: fn(Duration) -> JoinHandle<()>) {
+    let (tasks, duration) = (numbers[0], Duration::from_millis(numbers[1]));
+    let cpu = cpu_time();
+    let took = run(move || {
+        let begin = Instant::now();
+        let handles: Vec<_> = (0..tasks).map(|_| start(duration)).collect();
+        handles.into_iter().for_each(|task| task.join().expect("it returns"));
+        begin.elapsed()
+    });
+    println!("RESULT sinew {} {} {:.2}", bench.name, bench.metric, took.as_secs_f64() * 1e3);
+    println!("RESULT sinew {} cpu_ms {:.2}", bench.name, (cpu_time() - cpu).as_secs_f64() * 1e3);
 }
 
 fn yields(bench: &str, metric: &str, tasks: u64, yields: u64) {

@@ -1,0 +1,123 @@
+use sinew_sync::{Arc, model};
+
+use super::*;
+
+fn shared() -> Arc<Shared> {
+    Arc::new(Shared::new(&[Queues::new()], StackSize::KiB16, Clock::System, true))
+}
+
+/// A worker that sleeps when it finds nothing, and a push to its inbox: it always gets the task.
+#[test]
+fn a_worker_never_sleeps_through_a_push_to_its_inbox() {
+    model("shared_push_or_sleep", || {
+        let shared = shared();
+        let task: &'static Task = Box::leak(Box::new(Task::new(0)));
+        let worker = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let mut received = 0;
+                while !shared.inboxes[0].drain(|_| received += 1) {
+                    shared.sleep(0, None);
+                }
+                received
+            })
+        };
+        shared.push_to(0, task);
+        assert_eq!(worker.join().unwrap(), 1);
+        assert_eq!(shared.sleepers.load(Ordering::Relaxed), 0, "nobody is left in bed");
+    });
+}
+
+/// The same for a task that any worker may take.
+#[test]
+fn a_worker_never_sleeps_through_a_task_that_is_injected() {
+    model("shared_inject_or_sleep", || {
+        let shared = shared();
+        let task: &'static Task = Box::leak(Box::new(Task::new(0)));
+        let worker = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                while shared.injector.steal().success().is_none() {
+                    shared.sleep(0, None);
+                }
+            })
+        };
+        shared.inject(task);
+        worker.join().unwrap();
+    });
+}
+
+/// Two workers end the last two tasks of a runtime that stops, and look whether there are more: one sees that all
+/// have ended, and tells the other.
+#[test]
+fn of_two_workers_that_end_the_last_tasks_one_sees_it() {
+    model("shared_last_end_is_seen", || {
+        let queues = [Queues::new(), Queues::new()];
+        let shared = Arc::new(Shared::new(&queues, StackSize::KiB16, Clock::System, true));
+        shared.spawned_outside.store(2, Ordering::Relaxed);
+        shared.stopping.store(true, Ordering::Relaxed);
+        let ends = |shared: &Shared, worker: usize| {
+            shared.inboxes[worker].ended.store(1, Ordering::Release);
+            shared.tell_idle()
+        };
+        let other = {
+            let shared = shared.clone();
+            thread::spawn(move || ends(&shared, 1))
+        };
+        let seen = ends(&shared, 0);
+        assert!(other.join().unwrap() || seen);
+    });
+}
+
+/// A thread spawns on a runtime that ends: its task is run, or the thread is told that nobody would.
+#[test]
+fn a_task_from_outside_is_run_or_refused() {
+    model("shared_late_spawn_or_end", || {
+        let shared = shared();
+        let task: &'static Task = Box::leak(Box::new(Task::new(0)));
+        shared.stopping.store(true, Ordering::Relaxed);
+        let worker = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let mut ran = 0;
+                loop {
+                    while shared.injector.steal().success().is_some() {
+                        ran += 1;
+                        shared.inboxes[0].ended.store(ran, Ordering::Release);
+                    }
+                    if shared.tell_idle() {
+                        return ran;
+                    }
+                    shared.sleep(0, None);
+                }
+            })
+        };
+        let counted = shared.count_outside();
+        if counted {
+            shared.inject(task);
+        }
+        assert_eq!(worker.join().unwrap(), u64::from(counted));
+    });
+}
+
+#[test]
+fn an_inbox_hands_its_tasks_on_once_each_and_oldest_first() {
+    model("shared_inbox_order", || {
+        let shared = shared();
+        let tasks: [&'static Task; 3] = std::array::from_fn(|_| &*Box::leak(Box::new(Task::new(0))));
+        let other = {
+            let shared = shared.clone();
+            thread::spawn(move || shared.inboxes[0].push(tasks[2]))
+        };
+        shared.inboxes[0].push(tasks[0]);
+        shared.inboxes[0].push(tasks[1]);
+        let mut seen: Vec<*const Task> = Vec::new();
+        shared.inboxes[0].drain(|task| seen.push(task));
+        other.join().unwrap();
+        shared.inboxes[0].drain(|task| seen.push(task));
+        assert_eq!(seen.len(), 3);
+        let at = |task: &Task| seen.iter().position(|seen| ptr::eq(*seen, task)).unwrap();
+        assert!(at(tasks[0]) < at(tasks[1]), "the order of one pusher is kept");
+        at(tasks[2]);
+    });
+}
