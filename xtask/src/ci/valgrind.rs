@@ -41,9 +41,9 @@ const EXCLUDED: [(&str, &str); 8] = [
     ),
 ];
 
-/// The test programs that do not run under valgrind at all: their bodies spin, or yield, until another thread has had its
+/// How the test programs are called that do not run under valgrind at all: their bodies spin, or yield, until another thread has had its
 /// turn, and valgrind runs one thread at a time, for as long as it likes.
-const SPINNING: [&str; 4] = ["dump", "scopes", "stress_timers", "stress_wakeups"];
+const SPINNING: [&str; 3] = ["dump", "scopes", "stress"];
 
 const LIMITS_VALGRIND: &str =
     "a limit on addresses is one on valgrind's own memory, without which it gives up";
@@ -99,7 +99,7 @@ pub(super) fn check() -> Result<Ran, Broken> {
     println!("not run:");
     EXCLUDED.iter().for_each(|(test, reason)| println!("  {test}: {reason}"));
     SPINNING.iter().for_each(|program| {
-        println!("  all of {program}: bodies that spin until another thread has its turn")
+        println!("  all of {program}*: bodies that spin until another thread has its turn")
     });
     let what = format!("{tests} in {} programs, {} excluded", tests.programs, EXCLUDED.len());
     Ok(Ran { amount: tests.passed, what, tests })
@@ -123,7 +123,6 @@ fn under_valgrind(program: &Program) -> Command {
     });
     // Fewer random programs, the same each time. Looking up the names of a backtrace takes seconds.
     command.env("PROPTEST_CASES", "300").env("PROPTEST_RNG_SEED", "1").env("RUST_BACKTRACE", "0");
-    command.env("SINEW_STRESS", "0.05"); // valgrind is slow, and runs one thread at a time
     program.under(command)
 }
 
