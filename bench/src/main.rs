@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod channel;
 mod fiber;
 mod idle;
 mod lock;
@@ -78,7 +79,14 @@ fn main() -> ExitCode {
 }
 
 fn benches() -> impl Iterator<Item = &'static Bench> {
-    let benches = [&fiber::BENCHES[..], &task::BENCHES, &idle::BENCHES, &placement::BENCHES, &lock::BENCHES];
+    let benches = [
+        &fiber::BENCHES[..],
+        &task::BENCHES,
+        &idle::BENCHES,
+        &placement::BENCHES,
+        &lock::BENCHES,
+        &channel::BENCHES,
+    ];
     benches.into_iter().flatten()
 }
 

@@ -268,16 +268,18 @@ pub(crate) fn task_of(waker: &Waker) -> Option<TaskRef> {
     ours.then(|| TaskRef::of(TaskId::from_u64(waker.data().addr() as u64)))
 }
 
+/// Calls a waker that is not ours. It may be any code: it must not block, and if it panics nobody else suffers.
+#[cold]
+pub(crate) fn wake_caught(waker: Waker) {
+    if let Err(raised) = catch(|| polling(|| waker.wake())) {
+        eprintln!("a waker has panicked: {raised:#}");
+    }
+}
+
 /// Calls wakers that are not ours: by a task of this worker, since it may be any code, which may panic, or try to block.
 /// On a thread that is no worker at once: there it is its `block_on` that calls.
 pub(crate) fn wake_foreign(wakers: Vec<Waker>) {
-    let wake_all = move || {
-        for waker in wakers {
-            if let Err(raised) = catch(|| polling(|| waker.wake())) {
-                eprintln!("a waker that a timer called has panicked: {raised:#}");
-            }
-        }
-    };
+    let wake_all = move || wakers.into_iter().for_each(wake_caught);
     match worker::current() {
         Some(worker) => spawn_on(worker.shared, wake_all).detach(),
         None => wake_all(),

@@ -49,6 +49,8 @@
 
 #![warn(missing_docs)]
 
+mod case;
+pub mod chan;
 mod clock;
 mod core;
 mod cpu;
@@ -56,6 +58,7 @@ mod current_thread;
 mod dump;
 mod events;
 mod future;
+mod group;
 mod join;
 mod placement;
 mod queues;
@@ -66,6 +69,7 @@ mod shared;
 mod sleep;
 mod slots;
 mod spawn;
+mod spin_lock;
 mod state;
 pub mod sync;
 mod task;

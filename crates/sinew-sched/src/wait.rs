@@ -18,10 +18,15 @@
 //! tell a waiter that it has it, or that it may try.
 //!
 //! A waker that tells many does so in batches, and releases the lock to wake each: [`tell_each`].
+//!
+//! A waiter may wait for several things at once, with a node for each: then a node is claimed before it is told
+//! ([`crate::group`]), and one that cannot be claimed is dead.
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
+use std::ops::DerefMut;
 use std::ptr;
+use std::task::Waker;
 
 use sinew_core::Instant;
 use sinew_fiber::{Refused, await_};
@@ -30,6 +35,8 @@ use sinew_sync::thread::{self, Thread};
 use sinew_sync::{Mutex, capacity};
 
 use crate::clock::{now, system_now};
+use crate::future::{task_of, wake_caught};
+use crate::group::{Group, Pair};
 use crate::task::TaskRef;
 use crate::time::with_alarm;
 use crate::worker;
@@ -45,6 +52,8 @@ const BATCH: usize = capacity(16, 2);
 pub(crate) enum Waiter {
     Task(TaskRef),
     Thread(Thread),
+    /// A future that is polled by somebody else.
+    Foreign(Waker),
 }
 
 impl Waiter {
@@ -56,21 +65,36 @@ impl Waiter {
         }
     }
 
+    /// Whoever `waker` wakes.
+    pub(crate) fn of(waker: &Waker) -> Waiter {
+        match task_of(waker) {
+            Some(task) => Waiter::Task(task),
+            None => Waiter::Foreign(waker.clone()),
+        }
+    }
+
+    #[inline]
     pub(crate) fn wake(self) {
         match self {
             Waiter::Task(task) => worker::unpark(task),
             Waiter::Thread(thread) => thread.unpark(),
+            Waiter::Foreign(waker) => wake_caught(waker),
         }
     }
 }
 
 /// One wait of one waiter.
-pub(crate) struct Node {
+pub struct Node {
     /// Zero until told.
     told: AtomicU8,
     waiter: Cell<Option<Waiter>>,
+    /// The waits of which this is one, and its number among them. Null if it is the only one.
+    group: *const Group,
+    number: usize,
     /// What it waits for, for the kind of queue that it is in: a number of permits, a reader or a writer…
     pub(crate) wants: usize,
+    /// Where what it waits for is put, or taken from.
+    pub(crate) place: Cell<*const ()>,
     queued: Cell<bool>,
     previous: Cell<*const Node>,
     next: Cell<*const Node>,
@@ -79,14 +103,59 @@ pub(crate) struct Node {
 impl Node {
     /// A wait of whoever calls.
     pub(crate) fn new(wants: usize) -> Node {
+        Node::of(Some(Waiter::current()), wants)
+    }
+
+    /// A wait of `waiter`, which is there before the node is in a queue.
+    #[inline]
+    pub(crate) fn of(waiter: Option<Waiter>, wants: usize) -> Node {
         Node {
             told: AtomicU8::new(0),
-            waiter: Cell::new(Some(Waiter::current())),
+            waiter: Cell::new(waiter),
+            group: ptr::null(),
+            number: 0,
             wants,
+            place: Cell::new(ptr::null()),
             queued: Cell::new(false),
             previous: Cell::new(ptr::null()),
             next: Cell::new(ptr::null()),
         }
+    }
+
+    /// One of several waits of whoever calls.
+    ///
+    /// # Safety
+    ///
+    /// The group outlives the node.
+    pub(crate) unsafe fn in_group(group: *const Group, number: usize) -> Node {
+        Node { group, number, ..Node::new(0) }
+    }
+
+    fn group(&self) -> Option<&Group> {
+        // SAFETY: the promise of `in_group`.
+        unsafe { self.group.as_ref() }
+    }
+
+    /// The right to be told, which its waiter takes for itself: it has found that it need not wait. False if another node
+    /// of its group was told.
+    pub(crate) fn claim(&self) -> bool {
+        self.group().is_none_or(Group::claim)
+    }
+
+    /// Claims `other`, which waits for the opposite, and itself, which is not in the queue yet.
+    fn claim_with(&self, other: &Node) -> Pair {
+        match (self.group(), other.group()) {
+            (_, None) if self.claim() => Pair::Claimed,
+            (_, None) => Pair::OwnTaken,
+            (None, Some(group)) if group.claim() => Pair::Claimed,
+            (None, Some(_)) => Pair::OtherTaken,
+            (Some(own), Some(group)) => Group::claim_both(own, group),
+        }
+    }
+
+    /// Another waiter for the same wait. Under the lock of the queue, while it was not told; returns the old one.
+    pub(crate) fn replace_waiter(&self, waiter: Waiter) -> Option<Waiter> {
+        self.waiter.replace(Some(waiter))
     }
 
     /// True once somebody has told it.
@@ -100,47 +169,9 @@ impl Node {
     }
 
     /// Waits until told. False at the deadline; an error if the task is cancelled, or must not block here.
+    #[inline]
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> Result<bool, Refused> {
-        match deadline {
-            _ if self.is_told() => Ok(true),
-            None => {
-                while !self.is_told() {
-                    match worker::current_task() {
-                        Some(_) => drop(await_(())?),
-                        None => {
-                            may_block()?;
-                            thread::park();
-                        }
-                    }
-                }
-                Ok(true)
-            }
-            Some(deadline) => self.wait_until(deadline),
-        }
-    }
-
-    #[cold]
-    fn wait_until(&self, deadline: Instant) -> Result<bool, Refused> {
-        if worker::current_task().is_none() {
-            while !self.is_told() {
-                let left = deadline - system_now();
-                if left.is_zero() {
-                    return Ok(false);
-                }
-                may_block()?;
-                sinew_sync::park_timeout(left);
-            }
-            return Ok(true);
-        }
-        with_alarm(deadline, || {
-            while !self.is_told() {
-                if now() >= deadline {
-                    return Ok(false);
-                }
-                await_(())?;
-            }
-            Ok(true)
-        })
+        wait(|| self.is_told(), deadline)
     }
 
     /// Waits until told, for a waiter that could not take its node back in time: the waker is between finding the
@@ -151,19 +182,88 @@ impl Node {
         }
     }
 
-    /// Tells a node that is in no queue; returns whom to wake.
+    /// Tells a node that was claimed and is in no queue; returns whom to wake.
     ///
     /// # Safety
     ///
     /// `node` is valid up to this call, which is the only one for it.
+    #[inline]
     pub(crate) unsafe fn tell(node: *const Node, what: u8) -> Waiter {
-        // SAFETY: the waiter does not leave before `told` is stored, and its name is taken out before that.
+        // SAFETY: the waiter does not leave before it is told, and its name is taken out before that. One of a group
+        // leaves when the group says so, and the group stays until then.
         unsafe {
             let waiter = (*node).waiter.take().expect("a node is told once");
+            let (group, number) = ((*node).group, (*node).number);
             (*node).told.store(what, Ordering::Release);
+            if let Some(group) = group.as_ref() {
+                group.tell(number);
+            }
             waiter
         }
     }
+
+    /// Claims and tells a node that is in no queue and whose waiter waits for that ([`Node::wait_out`]) if it gives up.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Node::tell`].
+    pub(crate) unsafe fn claim_and_tell(node: *const Node, what: u8) -> Option<Waiter> {
+        // SAFETY: the caller's promise. One that cannot be claimed has a waiter that gives up, and leaves when it is told.
+        unsafe {
+            if (*node).claim() {
+                return Some(Node::tell(node, what));
+            }
+            let waiter = (*node).waiter.take();
+            (*node).told.store(what, Ordering::Release);
+            drop(waiter);
+            None
+        }
+    }
+}
+
+/// Waits until `is_told`. False at the deadline; an error if the task is cancelled, or must not block here.
+#[inline]
+pub(crate) fn wait(is_told: impl Fn() -> bool, deadline: Option<Instant>) -> Result<bool, Refused> {
+    match deadline {
+        _ if is_told() => Ok(true),
+        None => {
+            while !is_told() {
+                match worker::current_task() {
+                    Some(_) => drop(await_(())?),
+                    None => {
+                        may_block()?;
+                        thread::park();
+                    }
+                }
+            }
+            Ok(true)
+        }
+        Some(deadline) => wait_until(is_told, deadline),
+    }
+}
+
+#[cold]
+fn wait_until(is_told: impl Fn() -> bool, deadline: Instant) -> Result<bool, Refused> {
+    if worker::current_task().is_none() {
+        while !is_told() {
+            let left = deadline - system_now();
+            if left.is_zero() {
+                return Ok(false);
+            }
+            may_block()?;
+            sinew_sync::park_timeout(left);
+        }
+        return Ok(true);
+    }
+    with_alarm(deadline, || {
+        while !is_told() {
+            if now() >= deadline {
+                return Ok(false);
+            }
+            await_(())?;
+        }
+        Ok(true)
+    })
 }
 
 /// Whether a thread that is no worker may block here: not inside the poll of a future. A model has no fibers to ask.
@@ -261,23 +361,70 @@ impl Queue {
         true
     }
 
-    /// Takes the first node out and tells it. Whoever waits has to be woken when the lock is released.
+    /// Takes the first node out that can be claimed, and those before it, which are dead. It has to be told.
+    #[must_use = "the node has to be told"]
+    #[inline]
+    pub(crate) fn claim_first(&mut self) -> Option<*const Node> {
+        while !self.first.is_null() {
+            let first = self.first;
+            // SAFETY: nodes in the queue are valid; a dead one is not touched after it is out.
+            unsafe {
+                let claimed = (*first).claim();
+                self.remove(first);
+                if claimed {
+                    return Some(first);
+                }
+            }
+        }
+        None
+    }
+
+    /// Takes the first node out that is told, and those before it, which are dead. Whoever waits has to be woken when the
+    /// lock is released.
     #[must_use = "the waiter has to be woken"]
     pub(crate) fn tell(&mut self, what: u8) -> Option<Waiter> {
-        let first = self.first;
-        if first.is_null() {
-            return None;
+        let node = self.claim_first()?;
+        // SAFETY: it was in the queue, so it is valid until it is told.
+        Some(unsafe { Node::tell(node, what) })
+    }
+
+    /// Finds the first node that can be claimed together with `own`, which waits for the opposite, and takes it out. It
+    /// has to be told. A node of the same waiter is passed over: nobody can do both halves at once.
+    #[inline]
+    pub(crate) fn claim_for(&mut self, own: &Node) -> Partner {
+        let mut next = self.first;
+        while !next.is_null() {
+            let node = next;
+            // SAFETY: nodes in the queue are valid; a dead one is not touched after it is out.
+            unsafe {
+                next = (*node).next.get();
+                if !own.group.is_null() && ptr::eq((*node).group, own.group) {
+                    continue;
+                }
+                match own.claim_with(&*node) {
+                    Pair::Claimed => {
+                        self.remove(node);
+                        return Partner::Found(node);
+                    }
+                    Pair::OwnTaken => return Partner::OwnTaken,
+                    Pair::OtherTaken => _ = self.remove(node),
+                }
+            }
         }
-        // SAFETY: the node is in the queue, so it is valid until it is told.
-        unsafe {
-            self.remove(first);
-            Some(Node::tell(first, what))
-        }
+        Partner::Nobody
     }
 }
 
+/// Who is there for the other half of an exchange.
+pub(crate) enum Partner {
+    Found(*const Node),
+    Nobody,
+    /// The group of whoever asks was claimed meanwhile.
+    OwnTaken,
+}
+
 /// Something with a queue, as whoever waits in it leaves it.
-pub(crate) trait Awaited {
+pub trait Awaited {
     /// Takes `node` out of the queue that it was pushed into, under the lock. False if it was told, or would have been:
     /// then the wait is over, and it is in no queue either.
     fn withdraw(&self, node: &Node) -> bool;
@@ -321,10 +468,18 @@ impl<A: Awaited> Drop for Waiting<'_, A> {
 }
 
 /// Tells nodes by `tell`, under `lock`, until it returns none, and wakes them without it.
-pub(crate) fn tell_each<Q>(lock: &Mutex<Q>, mut tell: impl FnMut(&mut Q) -> Option<Waiter>) {
+pub(crate) fn tell_each<Q>(lock: &Mutex<Q>, tell: impl FnMut(&mut Q) -> Option<Waiter>) {
+    tell_each_under(|| lock.lock(), tell);
+}
+
+/// [`tell_each`] with whatever `lock` returns, for the time of a batch.
+pub(crate) fn tell_each_under<G, Q>(lock: impl Fn() -> G, mut tell: impl FnMut(&mut Q) -> Option<Waiter>)
+where
+    G: DerefMut<Target = Q>,
+{
     loop {
         let mut batch = [const { None }; BATCH];
-        let mut queue = lock.lock();
+        let mut queue = lock();
         let more = batch.iter_mut().all(|place| {
             *place = tell(&mut queue);
             place.is_some()

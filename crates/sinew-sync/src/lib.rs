@@ -5,6 +5,7 @@
 //! protocol), `--cfg shuttle` shuttle's (random schedules of a larger one), and nothing puts std's.
 //!
 //! - [`atomic`], [`Arc`], [`Mutex`], [`RwLock`], [`thread`], [`hint`] follow the choice;
+//! - [`cell::UnsafeCell`] has a model see who reads and writes it, and when;
 //! - [`statics`] is always std's: process-wide singletons, which no model runs;
 //! - [`capacity`] shrinks a constant under a model, so that the model stays small;
 //! - [`const_unless_model`] is for constructors that a `static` may call.
@@ -17,6 +18,7 @@
 #[cfg(all(loom, shuttle))]
 compile_error!("choose one model: --cfg loom or --cfg shuttle");
 
+pub mod cell;
 mod lock;
 pub mod statics;
 

@@ -1,0 +1,202 @@
+//! One thing to wait for, as all who can wait do it: a blocking call, a future, a select.
+//!
+//! An operation that may have to wait is a value that implements [`Attempt`] (and [`Awaited`], for the way out). It
+//! holds what is sent, or the place for what is received, so that whoever does the other half reaches it through the
+//! node. Whoever drives it attempts it, enrolls a node, waits until the node is told, and lets the operation settle;
+//! [`block`] does that for a task or thread, [`Async`] in the polls of a future, and [`crate::select`] for several
+//! operations at once.
+
+use std::cell::{Cell, UnsafeCell};
+use std::fmt;
+use std::marker::PhantomPinned;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use sinew_core::Instant;
+use sinew_fiber::Refused;
+
+use crate::wait::{Awaited, Node, Waiter, Waiting};
+
+/// What became of an attempt to wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Enrolled {
+    /// There was no need to: the operation is done. The node was claimed, and is in no queue.
+    Done,
+    /// The node is in the queue.
+    Queued,
+    /// It need not wait, or did not have to a moment ago: attempt it again.
+    Again,
+    /// The node's group was claimed meanwhile. It is in no queue.
+    Taken,
+}
+
+/// An operation that may have to wait.
+pub trait Attempt: Awaited {
+    /// Does it, unless that needs a wait. False if it does.
+    fn attempt(&self) -> bool;
+
+    /// Does it, or puts `node` into the queue.
+    fn enroll(&self, node: &Node) -> Enrolled;
+
+    /// Does what is left to do when `node` was told. False if it has to begin again.
+    fn settle(&self, node: &Node) -> bool;
+
+    /// Calls `change` under the lock of the queue that a node of this operation is in.
+    fn under_lock(&self, change: &mut dyn FnMut());
+
+    /// When it is done without anybody's doing.
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    /// True if it is done when the task is cancelled.
+    fn awaits_cancel(&self) -> bool {
+        false
+    }
+}
+
+/// Something that a [`select!`](crate::select!) can wait for.
+pub trait Case: Attempt {
+    /// What it gives when it is done.
+    type Output;
+
+    /// What it gave. Only for a case that is done.
+    #[doc(hidden)]
+    fn output(self) -> Self::Output;
+}
+
+/// Does `operation`, by blocking. False if the deadline has passed.
+pub(crate) fn block(operation: &impl Attempt, deadline: Option<Instant>) -> Result<bool, Refused> {
+    loop {
+        let node = Node::new(0);
+        match operation.enroll(&node) {
+            Enrolled::Done => return Ok(true),
+            Enrolled::Queued => {
+                if !Waiting::new(operation, &node).wait(deadline)? {
+                    return Ok(false);
+                }
+                if operation.settle(&node) {
+                    return Ok(true);
+                }
+            }
+            Enrolled::Again if operation.attempt() => return Ok(true),
+            Enrolled::Again => (),
+            Enrolled::Taken => unreachable!("a node without a group"),
+        }
+    }
+}
+
+/// A future that does an operation. Dropped before it is ready, it has done nothing: what it was being given goes to
+/// whoever asks next.
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Async<C: Case> {
+    operation: Option<C>,
+    /// In a queue, or told, while `queued`.
+    node: UnsafeCell<Node>,
+    queued: Cell<bool>,
+    _pinned: PhantomPinned,
+}
+
+// SAFETY: the node is reached by others under the lock of the queue that it is in, as it is for a thread that waits, and
+// by the future only when it is polled or dropped; it does not hold on to the thread that made it.
+unsafe impl<C: Case + Send> Send for Async<C> {}
+
+impl<C: Case> Async<C> {
+    pub(crate) fn new(operation: C) -> Async<C> {
+        let node = UnsafeCell::new(Node::of(None, 0));
+        Async { operation: Some(operation), node, queued: Cell::new(false), _pinned: PhantomPinned }
+    }
+
+    fn operation(&self) -> &C {
+        self.operation.as_ref().expect("a future is not polled when it was ready")
+    }
+
+    /// True if the operation is done.
+    fn advance(&self, context: &Context<'_>) -> bool {
+        let operation = self.operation();
+        loop {
+            // SAFETY: it is only replaced below, while it is in no queue.
+            let node = unsafe { &*self.node.get() };
+            if self.queued.get() {
+                if !node.is_told() && !self.renew(node, context) {
+                    return false;
+                }
+                self.queued.set(false);
+                if operation.settle(node) {
+                    return true;
+                }
+            }
+            if operation.attempt() {
+                return true;
+            }
+            // SAFETY: the node is in no queue, and nobody else knows of it.
+            unsafe { *self.node.get() = Node::of(Some(Waiter::of(context.waker())), 0) };
+            // SAFETY: as above.
+            match operation.enroll(unsafe { &*self.node.get() }) {
+                Enrolled::Done => return true,
+                Enrolled::Queued => self.queued.set(true),
+                Enrolled::Again => continue,
+                Enrolled::Taken => unreachable!("a node without a group"),
+            }
+            return false;
+        }
+    }
+
+    /// Has the node wake whoever polls now. True if it was told meanwhile.
+    fn renew(&self, node: &Node, context: &Context<'_>) -> bool {
+        let mut waiter = Some(Waiter::of(context.waker()));
+        let mut told = false;
+        self.operation().under_lock(&mut || {
+            told = node.is_told();
+            if !told {
+                waiter = waiter.take().and_then(|waiter| node.replace_waiter(waiter));
+            }
+        });
+        drop(waiter); // a waker's destructor may be anybody's code, which no lock is held for
+        told
+    }
+
+    /// Ends the wait. Returns the operation, unless it is done; what it was given has gone on then.
+    fn leave(&mut self) -> Option<C> {
+        if let Some(operation) = &self.operation
+            && self.queued.replace(false)
+        {
+            let node = self.node.get_mut();
+            if !operation.withdraw(node) {
+                operation.hand_on(node);
+            }
+        }
+        self.operation.take()
+    }
+
+    /// Gives the operation up, and returns it if it has not been done.
+    pub(crate) fn give_up(self: Pin<&mut Self>) -> Option<C> {
+        // SAFETY: nothing is moved but the operation, which is not in any queue any more.
+        unsafe { self.get_unchecked_mut() }.leave()
+    }
+}
+
+impl<C: Case> Future for Async<C> {
+    type Output = C::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<C::Output> {
+        if !self.advance(context) {
+            return Poll::Pending;
+        }
+        // SAFETY: the operation is done, so nobody else reaches it.
+        let operation = unsafe { self.get_unchecked_mut() }.operation.take();
+        Poll::Ready(operation.expect("it was done just now").output())
+    }
+}
+
+impl<C: Case> Drop for Async<C> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl<C: Case> fmt::Debug for Async<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Async").field("waiting", &self.queued.get()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,202 @@
+//! Channels: items go from who sends to who receives, one by one, and whoever has to wait is suspended.
+//!
+//! ```
+//! use sinew_sched::{Runtime, chan, spawn};
+//!
+//! let sum = Runtime::new().run(|| {
+//!     let (sender, receiver) = chan::bounded(16);
+//!     let squares = spawn(move || (1..=10).try_for_each(|n: u32| sender.send(n * n)));
+//!     let sum = receiver.iter().sum::<u32>(); // ends when the sender is gone
+//!     squares.join().unwrap().unwrap();
+//!     sum
+//! });
+//! assert_eq!(sum.unwrap(), 385);
+//! ```
+//!
+//! # Which one
+//!
+//! | to | take |
+//! |---|---|
+//! | hand items over one at a time, each when it is taken | [`rendezvous`] |
+//! | let senders run ahead by so many items | [`bounded`] |
+//! | the same between one sender and one receiver, which the types promise | [`spsc`] |
+//!
+//! # What they have in common
+//!
+//! - **The same calls from tasks, threads and futures.** `send` and `recv` suspend a task and block a thread;
+//!   `send_async` and `recv_async` are futures; a [`select!`](crate::select!) waits for several.
+//! - **When there is no room** `send` waits, `try_send` refuses the newest item, and `force_send` drops the oldest;
+//!   what was refused or dropped is returned.
+//! - **Capacities are exact.**
+//! - **First come, first served**, on either side, among those who wait.
+//! - **Nothing is lost.** An item that was sent is received by exactly one, unless all receivers go; one that was not comes
+//!   back with the error. Closing stops what comes in: what is inside is received first, then why it was closed.
+//! - A call that need not wait succeeds also in a task that is cancelled; one that must returns
+//!   [`Refused`](RecvError::Refused), and unwinds if the task is killed. An item that was on its way to it goes to
+//!   the next receiver.
+//!
+//! `docs/channels.md` in the repository has all of it, with the tables of who sees what when a channel ends.
+
+mod ends;
+mod error;
+mod lock;
+mod operation;
+mod receiver;
+mod rendezvous;
+mod ring;
+mod sender;
+mod slot;
+
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+
+use sinew_sync::Arc;
+use sinew_sync::atomic::AtomicUsize;
+
+pub use ends::{Many, One};
+use error::{End, Ending};
+pub use error::{CloseError, RecvError, SendError, Unsent};
+pub use operation::{RecvCase, SendCase};
+pub use receiver::{IntoIter, Iter, Receiver, TryIter};
+use rendezvous::Rendezvous;
+use ring::Ring;
+pub use sender::{SendAsync, Sender};
+use slot::Slot;
+
+use crate::case::Enrolled;
+use crate::wait::Node;
+
+/// A channel that holds nothing: a sender waits until a receiver takes its item.
+pub fn rendezvous<T>() -> (Sender<T>, Receiver<T>) {
+    pair(Kind::Rendezvous(Rendezvous::new()))
+}
+
+/// A channel that holds up to `capacity` items; with none, a [`rendezvous`].
+pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    if capacity == 0 { rendezvous() } else { pair(Kind::Ring(Ring::new(capacity))) }
+}
+
+/// A [`bounded`] channel whose ends cannot be cloned or shared: one sends, one receives.
+pub fn spsc<T>(capacity: usize) -> (Sender<T, One>, Receiver<T, One>) {
+    if capacity == 0 {
+        return pair(Kind::Rendezvous(Rendezvous::new()));
+    }
+    pair(Kind::Ring(Ring::new(capacity)))
+}
+
+fn pair<T, K>(kind: Kind<T>) -> (Sender<T, K>, Receiver<T, K>) {
+    let channel = Channel::new(kind);
+    (Sender { channel: channel.clone(), _kind: PhantomData }, Receiver { channel, _kind: PhantomData })
+}
+
+/// What a node is told: that its item has changed hands.
+const GIVEN: u8 = 1;
+/// What a node is told: that the channel is closed.
+const ENDED: u8 = 2;
+
+/// What became of an attempt that does not wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Tried {
+    /// The item has changed hands; or else the channel has ended, and the slot is as it was.
+    Done,
+    Blocked,
+}
+
+/// How a kind of channel moves items from the slots of senders to those of receivers.
+///
+/// A slot is its caller's: full for a sender, empty for a receiver. Nodes are as [`crate::wait`] says, with one queue for
+/// each side; a node that is told GIVEN has a slot that was emptied, or filled.
+trait Flavour<T> {
+    fn try_send(&self, slot: &Slot<T>) -> Tried;
+    fn try_recv(&self, slot: &Slot<T>) -> Tried;
+    fn enroll_send(&self, slot: &Slot<T>, node: &Node) -> Enrolled;
+    fn enroll_recv(&self, slot: &Slot<T>, node: &Node) -> Enrolled;
+    fn withdraw_send(&self, node: &Node) -> bool;
+    fn withdraw_recv(&self, node: &Node) -> bool;
+
+    /// Gives an item back that a receiver was given and did not take.
+    fn put_back(&self, item: T);
+
+    /// Sends without waiting, and returns the oldest item if there was no room for both. Leaves the slot as it is if the
+    /// channel has ended.
+    fn force_send(&self, slot: &Slot<T>) -> Option<T>;
+
+    /// Sends items without waiting, from the first on; leaves the others.
+    fn send_some(&self, items: &mut VecDeque<T>) {
+        while let Some(item) = items.pop_front() {
+            let slot = Slot::of(item);
+            self.try_send(&slot);
+            if let Some(item) = slot.into_inner() {
+                return items.push_front(item);
+            }
+        }
+    }
+
+    /// Receives up to `limit` items without waiting; returns how many.
+    fn recv_some(&self, items: &mut Vec<T>, limit: usize) -> usize {
+        let received = std::iter::from_fn(|| {
+            let slot = Slot::empty();
+            self.try_recv(&slot);
+            slot.into_inner()
+        });
+        let before = items.len();
+        items.extend(received.take(limit));
+        items.len() - before
+    }
+
+    /// Lets nothing in any more, and tells all who wait.
+    fn close(&self);
+    fn is_closed(&self) -> bool;
+    fn len(&self) -> usize;
+
+    fn under_send_lock(&self, change: &mut dyn FnMut());
+    fn under_recv_lock(&self, change: &mut dyn FnMut());
+}
+
+enum Kind<T> {
+    Ring(Ring<T>),
+    Rendezvous(Rendezvous<T>),
+}
+
+/// Calls a method of [`Flavour`] on whichever it is.
+macro_rules! flavour {
+    ($channel:expr, $method:ident($($argument:expr),*)) => {
+        match &$channel.kind {
+            $crate::chan::Kind::Ring(ring) => ring.$method($($argument),*),
+            $crate::chan::Kind::Rendezvous(rendezvous) => rendezvous.$method($($argument),*),
+        }
+    };
+}
+use flavour;
+
+/// What the ends of a channel share.
+struct Channel<T> {
+    kind: Kind<T>,
+    ending: Ending,
+    senders: AtomicUsize,
+    receivers: AtomicUsize,
+}
+
+impl<T> Channel<T> {
+    fn new(kind: Kind<T>) -> Arc<Channel<T>> {
+        let (senders, receivers) = (AtomicUsize::new(1), AtomicUsize::new(1));
+        Arc::new(Channel { kind, ending: Ending::new(), senders, receivers })
+    }
+
+    fn capacity(&self) -> usize {
+        match &self.kind {
+            Kind::Ring(ring) => ring.capacity(),
+            Kind::Rendezvous(_) => 0,
+        }
+    }
+
+    /// Ends the channel. False if it was ended before.
+    #[cold]
+    fn end(&self, end: End) -> bool {
+        let first = self.ending.set(end);
+        if first {
+            flavour!(self, close());
+        }
+        first
+    }
+}

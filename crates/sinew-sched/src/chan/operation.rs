@@ -1,0 +1,148 @@
+//! Sending and receiving, as operations that may have to wait.
+
+use std::fmt;
+
+use super::error::{RecvError, SendError};
+use super::slot::Slot;
+use super::{Channel, Flavour, GIVEN, Tried, flavour};
+use crate::case::{Attempt, Case, Enrolled};
+use crate::wait::{Awaited, Node};
+
+/// An item on its way into a channel: see [`Sender::send_async`](super::Sender::send_async) and
+/// [`select::send`](crate::select::send).
+pub struct SendCase<'a, T> {
+    pub(super) channel: &'a Channel<T>,
+    /// The item, until it is sent.
+    pub(super) slot: Slot<T>,
+}
+
+impl<'a, T> SendCase<'a, T> {
+    pub(super) fn new(channel: &'a Channel<T>, item: T) -> SendCase<'a, T> {
+        SendCase { channel, slot: Slot::of(item) }
+    }
+
+    /// Does it, unless that needs a wait.
+    #[inline(always)]
+    pub(super) fn try_now(&self) -> bool {
+        flavour!(self.channel, try_send(&self.slot)) == Tried::Done
+    }
+
+    /// The item, if it was not sent.
+    pub(super) fn into_item(self) -> Option<T> {
+        self.slot.into_inner()
+    }
+}
+
+impl<T> Awaited for SendCase<'_, T> {
+    fn withdraw(&self, node: &Node) -> bool {
+        flavour!(self.channel, withdraw_send(node))
+    }
+
+    /// The item is in the channel, or with a receiver.
+    fn hand_on(&self, _: &Node) {}
+}
+
+impl<T> Attempt for SendCase<'_, T> {
+    fn attempt(&self) -> bool {
+        self.try_now()
+    }
+
+    fn enroll(&self, node: &Node) -> Enrolled {
+        flavour!(self.channel, enroll_send(&self.slot, node))
+    }
+
+    fn settle(&self, _: &Node) -> bool {
+        true
+    }
+
+    fn under_lock(&self, change: &mut dyn FnMut()) {
+        flavour!(self.channel, under_send_lock(change));
+    }
+}
+
+impl<T> Case for SendCase<'_, T> {
+    type Output = Result<(), SendError<T>>;
+
+    #[inline]
+    fn output(self) -> Result<(), SendError<T>> {
+        let channel = self.channel;
+        match self.into_item() {
+            None => Ok(()),
+            Some(item) => Err(SendError::new(item, channel.ending.get())),
+        }
+    }
+}
+
+impl<T> fmt::Debug for SendCase<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendCase").finish_non_exhaustive()
+    }
+}
+
+/// The next item of a channel: see [`Receiver::recv_async`](super::Receiver::recv_async) and
+/// [`select::recv`](crate::select::recv).
+pub struct RecvCase<'a, T> {
+    channel: &'a Channel<T>,
+    /// The item, when it was received.
+    slot: Slot<T>,
+}
+
+impl<'a, T> RecvCase<'a, T> {
+    pub(super) fn new(channel: &'a Channel<T>) -> RecvCase<'a, T> {
+        RecvCase { channel, slot: Slot::empty() }
+    }
+
+    /// Does it, unless that needs a wait.
+    #[inline(always)]
+    pub(super) fn try_now(&self) -> bool {
+        flavour!(self.channel, try_recv(&self.slot)) == Tried::Done
+    }
+}
+
+impl<T> Awaited for RecvCase<'_, T> {
+    fn withdraw(&self, node: &Node) -> bool {
+        flavour!(self.channel, withdraw_recv(node))
+    }
+
+    fn hand_on(&self, node: &Node) {
+        if node.told() == GIVEN {
+            // SAFETY: the node was told, so the slot is ours.
+            let item = unsafe { self.slot.take() }.expect("an item that was given");
+            flavour!(self.channel, put_back(item));
+        }
+    }
+}
+
+impl<T> Attempt for RecvCase<'_, T> {
+    fn attempt(&self) -> bool {
+        self.try_now()
+    }
+
+    fn enroll(&self, node: &Node) -> Enrolled {
+        flavour!(self.channel, enroll_recv(&self.slot, node))
+    }
+
+    fn settle(&self, _: &Node) -> bool {
+        true
+    }
+
+    fn under_lock(&self, change: &mut dyn FnMut()) {
+        flavour!(self.channel, under_recv_lock(change));
+    }
+}
+
+impl<T> Case for RecvCase<'_, T> {
+    type Output = Result<T, RecvError>;
+
+    #[inline]
+    fn output(self) -> Result<T, RecvError> {
+        let RecvCase { channel, slot } = self;
+        slot.into_inner().ok_or_else(|| channel.ending.get().into())
+    }
+}
+
+impl<T> fmt::Debug for RecvCase<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecvCase").finish_non_exhaustive()
+    }
+}

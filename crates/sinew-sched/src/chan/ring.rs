@@ -1,0 +1,372 @@
+//! The flavour with room for so many items: a ring with a lock at each end.
+//!
+//! Senders have one lock and receivers another, each on cache lines of its own, so the two ends disturb each other only
+//! when one runs into the other. `tail` counts what was put in and `head` what was taken out; each is written under the
+//! lock of its end, released after the item was written or read, and acquired by the other end, which keeps the last
+//! value that it saw. The ring holds `tail - head` items, never more than it has places.
+//!
+//! # Waiting
+//!
+//! Who has to wait for one end waits in a queue at that end, under its lock: **receivers that wait are with the tail,
+//! senders that wait with the head**. A receiver that finds nothing gives up its own lock, takes that of the senders and
+//! looks again: as long as it has that lock nobody puts anything in, so what was empty stays so until its node is in the
+//! queue. A sender that finds no room does the same at the other end. So neither side needs a fence to see who waits.
+//!
+//! - While receivers wait the ring is empty: who sends gives the item to the first of them instead.
+//! - While senders wait the ring is full: who receives takes both locks, that of the receivers first, and puts the item of
+//!   the first waiting sender into the place that became free.
+//!
+//! So all are served in the order in which they came, and none is overtaken once it waits.
+//!
+//! A receiver that was given an item and cannot take it any more gives it back: to the next that waits, or to
+//! `returned`, which receivers look at first. Closing takes both locks, so nothing is put in after it; then it tells
+//! everybody who waits.
+//!
+//! Models: `ring_send_wakes`, `ring_recv_wakes`, `ring_fifo`, `ring_close`, `ring_withdraw_recv`, `ring_withdraw_send`,
+//! `ring_put_back`, `ring_full_and_empty`.
+
+use std::collections::VecDeque;
+use std::mem::MaybeUninit;
+
+use sinew_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use sinew_sync::cell::UnsafeCell;
+
+use super::lock::Lock;
+use super::slot::Slot;
+use super::{ENDED, Flavour, GIVEN, Tried};
+use crate::case::Enrolled;
+use crate::wait::{Node, Queue, Waiter, tell_each_under};
+
+pub(super) struct Ring<T> {
+    tail: TailEnd,
+    head: HeadEnd<T>,
+    places: Box<[UnsafeCell<MaybeUninit<T>>]>,
+}
+
+/// What senders change. Two cache lines, since processors fetch them in pairs.
+#[repr(align(128))]
+struct TailEnd {
+    count: AtomicUsize,
+    closed: AtomicBool,
+    side: Lock<Tail>,
+}
+
+struct Tail {
+    /// The place of the next item.
+    next: usize,
+    count: usize,
+    head_seen: usize,
+    receivers: Queue,
+}
+
+/// What receivers change.
+#[repr(align(128))]
+struct HeadEnd<T> {
+    count: AtomicUsize,
+    /// How many items are in `returned`: added to under both locks, taken from under that of the receivers.
+    returned: AtomicUsize,
+    side: Lock<Head<T>>,
+}
+
+struct Head<T> {
+    /// The place of the oldest item.
+    next: usize,
+    count: usize,
+    tail_seen: usize,
+    senders: Queue,
+    returned: VecDeque<T>,
+}
+
+// SAFETY: an item is written by one thread under the lock of its end, and read by another after that has acquired the
+// count that was released then; a place is written again only after its reader's count was acquired.
+unsafe impl<T: Send> Send for Ring<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Ring<T> {}
+
+impl<T> Ring<T> {
+    /// A ring of `capacity` places, at least one.
+    pub(super) fn new(capacity: usize) -> Ring<T> {
+        let tail = Tail { next: 0, count: 0, head_seen: 0, receivers: Queue::new() };
+        let head =
+            Head { next: 0, count: 0, tail_seen: 0, senders: Queue::new(), returned: VecDeque::new() };
+        Ring {
+            tail: TailEnd {
+                count: AtomicUsize::new(0),
+                closed: AtomicBool::new(false),
+                side: Lock::new(tail),
+            },
+            head: HeadEnd {
+                count: AtomicUsize::new(0),
+                returned: AtomicUsize::new(0),
+                side: Lock::new(head),
+            },
+            places: (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
+        }
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.places.len()
+    }
+
+    #[inline(always)]
+    fn after(&self, place: usize) -> usize {
+        if place + 1 == self.places.len() { 0 } else { place + 1 }
+    }
+
+    /// Puts an item in. There is room, and no receiver waits.
+    #[inline(always)]
+    fn put(&self, tail: &mut Tail, item: T) {
+        // SAFETY: the caller has the lock, and the place is free.
+        self.places[tail.next].with_mut(|place| unsafe { (*place).write(item) });
+        tail.next = self.after(tail.next);
+        tail.count += 1;
+        self.tail.count.store(tail.count, Ordering::Release);
+    }
+
+    /// Takes the oldest item out. There is one.
+    #[inline(always)]
+    fn take(&self, head: &mut Head<T>) -> T {
+        // SAFETY: the caller has the lock, and has acquired the count that says that the item is there.
+        let item = self.places[head.next].with_mut(|place| unsafe { (*place).assume_init_read() });
+        head.next = self.after(head.next);
+        head.count += 1;
+        self.head.count.store(head.count, Ordering::Release);
+        item
+    }
+
+    #[inline(always)]
+    fn is_full(&self, tail: &mut Tail) -> bool {
+        if tail.count - tail.head_seen < self.places.len() {
+            return false;
+        }
+        tail.head_seen = self.head.count.load(Ordering::Acquire);
+        tail.count - tail.head_seen == self.places.len()
+    }
+
+    #[inline(always)]
+    fn is_empty(&self, head: &mut Head<T>) -> bool {
+        if head.count != head.tail_seen {
+            return false;
+        }
+        head.tail_seen = self.tail.count.load(Ordering::Acquire);
+        head.count == head.tail_seen
+    }
+
+    /// True if it is closed and nothing will be put in any more, for who has found it empty. The count is looked at
+    /// again: what was put in before it was closed is seen by who sees that it is closed.
+    #[cold]
+    fn is_drained(&self, head: &mut Head<T>) -> bool {
+        self.tail.closed.load(Ordering::Acquire) && self.is_empty(head)
+    }
+
+    /// Gives `item` to the first receiver that waits.
+    ///
+    /// # Errors
+    ///
+    /// Gives it back if nobody waits.
+    fn hand_over(&self, tail: &mut Tail, item: T) -> Result<Waiter, T> {
+        let Some(node) = tail.receivers.claim_first() else { return Err(item) };
+        // SAFETY: it was claimed just now, under the lock of its queue. A receiver that waits has an empty slot.
+        unsafe {
+            Slot::of_node(node).put(item);
+            Ok(Node::tell(node, GIVEN))
+        }
+    }
+
+    /// Puts the item of the first sender that waits into the place that was just made free.
+    #[cold]
+    fn refill(&self, head: &mut Head<T>) -> Option<Waiter> {
+        let mut tail = self.tail.side.lock();
+        if self.tail.closed.load(Ordering::Relaxed) {
+            return None; // they are being told
+        }
+        let node = head.senders.claim_first()?;
+        // SAFETY: it was claimed just now, under the lock of its queue. A sender that waits has its item.
+        let item = unsafe { Slot::<T>::of_node(node).take() }.expect("an item to send");
+        self.put(&mut tail, item);
+        // SAFETY: as above.
+        Some(unsafe { Node::tell(node, GIVEN) })
+    }
+
+    /// Sends to who waits, or into the ring.
+    #[cold]
+    fn send_to_waiting(&self, tail: &mut Tail, slot: &Slot<T>) -> Option<Waiter> {
+        // SAFETY: the slot is the caller's.
+        let item = unsafe { slot.take() }.expect("an item to send");
+        match self.hand_over(tail, item) {
+            Ok(waiter) => Some(waiter),
+            // Those in the queue are dead; while they waited, the ring was empty.
+            Err(item) => {
+                self.put(tail, item);
+                None
+            }
+        }
+    }
+
+    #[cold]
+    fn take_returned(&self, head: &mut Head<T>) -> Option<T> {
+        let item = head.returned.pop_front();
+        self.head.returned.store(head.returned.len(), Ordering::Release);
+        item
+    }
+}
+
+impl<T> Flavour<T> for Ring<T> {
+    #[inline(always)]
+    fn try_send(&self, slot: &Slot<T>) -> Tried {
+        let mut tail = self.tail.side.lock();
+        if self.tail.closed.load(Ordering::Relaxed) {
+            return Tried::Done;
+        }
+        if !tail.receivers.is_empty() {
+            let waiter = self.send_to_waiting(&mut tail, slot);
+            drop(tail);
+            waiter.into_iter().for_each(Waiter::wake);
+            return Tried::Done;
+        }
+        if self.is_full(&mut tail) {
+            return Tried::Blocked;
+        }
+        // SAFETY: the slot is the caller's.
+        self.put(&mut tail, unsafe { slot.take() }.expect("an item to send"));
+        Tried::Done
+    }
+
+    #[inline(always)]
+    fn try_recv(&self, slot: &Slot<T>) -> Tried {
+        let mut head = self.head.side.lock();
+        let returned = if head.returned.is_empty() { None } else { self.take_returned(&mut head) };
+        if let Some(item) = returned {
+            // SAFETY: the slot is the caller's.
+            unsafe { slot.put(item) };
+            return Tried::Done;
+        }
+        if self.is_empty(&mut head) {
+            return if self.is_drained(&mut head) { Tried::Done } else { Tried::Blocked };
+        }
+        // SAFETY: the slot is the caller's.
+        unsafe { slot.put(self.take(&mut head)) };
+        if !head.senders.is_empty() {
+            let waiter = self.refill(&mut head);
+            drop(head);
+            waiter.into_iter().for_each(Waiter::wake);
+        }
+        Tried::Done
+    }
+
+    fn enroll_send(&self, slot: &Slot<T>, node: &Node) -> Enrolled {
+        let mut head = self.head.side.lock();
+        if self.tail.closed.load(Ordering::Relaxed) {
+            return if node.claim() { Enrolled::Done } else { Enrolled::Taken };
+        }
+        if self.tail.count.load(Ordering::Acquire) - head.count < self.places.len() {
+            return Enrolled::Again;
+        }
+        slot.lead(node);
+        // SAFETY: the node is new, and whoever enrolls it takes it out before it goes.
+        unsafe { head.senders.push(node) };
+        Enrolled::Queued
+    }
+
+    fn enroll_recv(&self, slot: &Slot<T>, node: &Node) -> Enrolled {
+        let mut tail = self.tail.side.lock();
+        let (head, returned) = (&self.head.count, &self.head.returned);
+        if tail.count != head.load(Ordering::Acquire) || returned.load(Ordering::Acquire) != 0 {
+            return Enrolled::Again;
+        }
+        if self.tail.closed.load(Ordering::Relaxed) {
+            return if node.claim() { Enrolled::Done } else { Enrolled::Taken };
+        }
+        slot.lead(node);
+        // SAFETY: as in `enroll_send`.
+        unsafe { tail.receivers.push(node) };
+        Enrolled::Queued
+    }
+
+    fn withdraw_send(&self, node: &Node) -> bool {
+        // SAFETY: it was pushed into this queue.
+        unsafe { self.head.side.lock().senders.remove(node) }
+    }
+
+    fn withdraw_recv(&self, node: &Node) -> bool {
+        // SAFETY: it was pushed into this queue.
+        unsafe { self.tail.side.lock().receivers.remove(node) }
+    }
+
+    fn put_back(&self, item: T) {
+        let mut head = self.head.side.lock();
+        let mut tail = self.tail.side.lock();
+        match self.hand_over(&mut tail, item) {
+            Ok(waiter) => {
+                drop((tail, head));
+                waiter.wake();
+            }
+            Err(item) => {
+                head.returned.push_front(item);
+                self.head.returned.store(head.returned.len(), Ordering::Release);
+            }
+        }
+    }
+
+    fn force_send(&self, slot: &Slot<T>) -> Option<T> {
+        let mut head = self.head.side.lock();
+        let mut tail = self.tail.side.lock();
+        if self.tail.closed.load(Ordering::Relaxed) {
+            return None;
+        }
+        if !tail.receivers.is_empty() {
+            let waiter = self.send_to_waiting(&mut tail, slot);
+            drop((tail, head));
+            waiter.into_iter().for_each(Waiter::wake);
+            return None;
+        }
+        head.tail_seen = tail.count;
+        let oldest = self.is_full(&mut tail).then(|| self.take(&mut head));
+        // SAFETY: the slot is the caller's.
+        self.put(&mut tail, unsafe { slot.take() }.expect("an item to send"));
+        oldest
+    }
+
+    fn close(&self) {
+        {
+            let _head = self.head.side.lock();
+            let _tail = self.tail.side.lock();
+            self.tail.closed.store(true, Ordering::Release);
+        }
+        tell_each_under(|| self.tail.side.lock(), |tail| tail.receivers.tell(ENDED));
+        tell_each_under(|| self.head.side.lock(), |head| head.senders.tell(ENDED));
+    }
+
+    fn is_closed(&self) -> bool {
+        self.tail.closed.load(Ordering::Acquire)
+    }
+
+    fn len(&self) -> usize {
+        let head = self.head.side.lock();
+        self.tail.count.load(Ordering::Acquire) - head.count + head.returned.len()
+    }
+
+    fn under_send_lock(&self, change: &mut dyn FnMut()) {
+        let _head = self.head.side.lock();
+        change();
+    }
+
+    fn under_recv_lock(&self, change: &mut dyn FnMut()) {
+        let _tail = self.tail.side.lock();
+        change();
+    }
+}
+
+impl<T> Drop for Ring<T> {
+    fn drop(&mut self) {
+        loop {
+            let mut head = self.head.side.lock();
+            if self.is_empty(&mut head) {
+                return;
+            }
+            let item = self.take(&mut head);
+            drop(head);
+            drop(item); // which may panic
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The end of a channel that sends.
+
+use std::collections::VecDeque;
+use std::error::Error;
+use std::fmt;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use sinew_core::Instant;
+use sinew_sync::Arc;
+use sinew_sync::atomic::Ordering;
+
+use super::ends::{Many, both_ends};
+use super::error::{CloseError, End, SendError, Unsent};
+use super::operation::SendCase;
+use super::slot::Slot;
+use super::{Channel, Flavour, Kind, flavour};
+use crate::case::{Async, Case, block};
+use crate::clock::now;
+
+/// The end of a channel that sends. The channel is closed when the last of its senders goes.
+pub struct Sender<T, K = Many> {
+    pub(super) channel: Arc<Channel<T>>,
+    pub(super) _kind: PhantomData<K>,
+}
+
+both_ends!(Sender, senders);
+
+impl<T, K> Sender<T, K> {
+    /// Sends `item`. Waits until there is room for it; at a channel that holds nothing, until a receiver takes it.
+    ///
+    /// # Errors
+    ///
+    /// With the item, if the channel has ended, or if it has to wait and the task is cancelled or must not block here.
+    #[inline]
+    pub fn send(&self, item: T) -> Result<(), SendError<T>> {
+        self.send_by(item, None)
+    }
+
+    /// Like [`send`](Sender::send), but waits at most so long.
+    ///
+    /// # Errors
+    ///
+    /// As for [`send`](Sender::send), and [`Unsent::TimedOut`].
+    pub fn send_timeout(&self, item: T, timeout: Duration) -> Result<(), SendError<T>> {
+        self.send_by(item, Some(now() + timeout))
+    }
+
+    /// Like [`send`](Sender::send), but waits at most until `deadline`, on the clock of [`now`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`send`](Sender::send), and [`Unsent::TimedOut`].
+    pub fn send_until(&self, item: T, deadline: Instant) -> Result<(), SendError<T>> {
+        self.send_by(item, Some(deadline))
+    }
+
+    #[inline]
+    fn send_by(&self, item: T, deadline: Option<Instant>) -> Result<(), SendError<T>> {
+        let send = SendCase::new(&self.channel, item);
+        // A rendezvous finds out while it enrolls.
+        if matches!(self.channel.kind, Kind::Rendezvous(_)) || !send.try_now() {
+            match block(&send, deadline) {
+                Ok(true) => (),
+                Ok(false) => return Err(unsent(send, Unsent::TimedOut)),
+                Err(refused) => return Err(unsent(send, refused)),
+            }
+        }
+        send.output()
+    }
+
+    /// Sends `item` if that needs no wait: if there is room for it, or at a channel that holds nothing a receiver that
+    /// waits.
+    ///
+    /// # Errors
+    ///
+    /// With the item: [`Unsent::Full`], or that the channel has ended.
+    #[inline]
+    pub fn try_send(&self, item: T) -> Result<(), SendError<T>> {
+        let send = SendCase::new(&self.channel, item);
+        if send.try_now() { send.output() } else { Err(unsent(send, Unsent::Full)) }
+    }
+
+    /// Sends `item` without waiting. If there is no room, the oldest item in the channel makes it, and is returned. A
+    /// channel that holds nothing has no older one: there `item` itself comes back if no receiver waits.
+    ///
+    /// # Errors
+    ///
+    /// With the item, if the channel has ended.
+    pub fn force_send(&self, item: T) -> Result<Option<T>, SendError<T>> {
+        let slot = Slot::of(item);
+        let oldest = flavour!(self.channel, force_send(&slot));
+        match slot.into_inner() {
+            None => Ok(oldest),
+            Some(item) => Err(SendError::new(item, self.channel.ending.get())),
+        }
+    }
+
+    /// Sends all of `items`, in their order. What was not sent is still in there after an error.
+    ///
+    /// # Errors
+    ///
+    /// As for [`send`](Sender::send).
+    pub fn send_all(&self, items: &mut VecDeque<T>) -> Result<(), Unsent> {
+        loop {
+            flavour!(self.channel, send_some(items));
+            let Some(item) = items.pop_front() else { return Ok(()) };
+            if let Err(SendError { item, why }) = self.send(item) {
+                items.push_front(item);
+                return Err(why);
+            }
+        }
+    }
+
+    /// A future that sends `item`. Dropped before it is ready it has not sent it; [`SendAsync::cancel`] gives it back.
+    pub fn send_async(&self, item: T) -> SendAsync<'_, T> {
+        SendAsync(Async::new(SendCase::new(&self.channel, item)))
+    }
+
+    /// Closes the channel with an error, which receivers see when they have received everything. False if it was ended
+    /// before.
+    pub fn close_err(&self, error: impl Into<Box<dyn Error + std::marker::Send + Sync>>) -> bool {
+        self.channel.end(End::Failed(CloseError::new(error)))
+    }
+
+    pub(crate) fn operation(&self, item: T) -> SendCase<'_, T> {
+        SendCase::new(&self.channel, item)
+    }
+}
+
+/// The item of a `send` that was given up.
+#[cold]
+fn unsent<T>(send: SendCase<'_, T>, why: impl Into<Unsent>) -> SendError<T> {
+    SendError::new(send.into_item().expect("an item that was not sent is still there"), why)
+}
+
+/// The future of [`Sender::send_async`].
+#[derive(Debug)]
+#[must_use = "futures do nothing unless they are polled"]
+pub struct SendAsync<'a, T>(Async<SendCase<'a, T>>);
+
+impl<'a, T> SendAsync<'a, T> {
+    fn inner(self: Pin<&mut Self>) -> Pin<&mut Async<SendCase<'a, T>>> {
+        // SAFETY: the only field, which is pinned with this.
+        unsafe { self.map_unchecked_mut(|this| &mut this.0) }
+    }
+
+    /// Gives up, and returns the item if it was not sent.
+    pub fn cancel(self: Pin<&mut Self>) -> Option<T> {
+        self.inner().give_up().and_then(SendCase::into_item)
+    }
+}
+
+impl<T> Future for SendAsync<'_, T> {
+    type Output = Result<(), SendError<T>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.inner().poll(context)
+    }
+}
