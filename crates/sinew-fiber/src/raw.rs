@@ -7,8 +7,8 @@ pub use crate::raise::abandon;
 pub use crate::scopes::{is_shielded, open_scope, polling};
 pub use crate::switch::{Entry, StackPointer, prepare, switch};
 pub use crate::task::{
-    Running, TaskSetup, in_task, is_running, leave_tasks, place_task_root, run_task, set_task_bindings,
-    set_task_mask, set_task_name,
+    Place, Running, TaskSetup, in_task, is_running, leave_tasks, place_task_root, run_task,
+    set_task_bindings, set_task_mask, set_task_name,
 };
 pub use crate::unwind::{catch, re_raise};
 pub use crate::wait::{await_for, may_await};

@@ -19,16 +19,19 @@
 
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::ptr;
 
-use sinew_core::{Mask, Status};
+use sinew_core::{Mask, Signal, Status};
 
 use crate::bindings::{self, Inherited};
 use crate::control::Word;
+use crate::error::Refused;
 use crate::memory::Stack;
 use crate::record::{Home, Record, below};
 use crate::root::{Hook, Root};
-use crate::thread;
+use crate::thread::{self, Slot};
 use crate::unwind::{Raised, classify};
+use crate::wait::{awaits_freely, end_if_asked};
 
 /// What a task is called that nobody gave a name.
 const NAME: Cow<'static, str> = Cow::Borrowed("task");
@@ -156,16 +159,60 @@ pub fn is_running(id: u64) -> bool {
 pub struct Running(*const Record);
 
 impl Running {
-    /// What runs now.
+    /// What to do when the fiber goes on after a wait that it was alone concerned with ([`Place::awaits_alone`]).
+    ///
+    /// # Errors
+    ///
+    /// If its task is cancelled. Unwinds if it is killed, or out of time.
     #[inline]
-    pub fn now() -> Running {
-        Running(thread::slot().get())
+    #[track_caller]
+    pub fn has_waited(self) -> Result<(), Refused> {
+        // SAFETY: it runs, so it and its control word are valid.
+        let me = unsafe { &*self.0 };
+        // SAFETY: as above.
+        if unsafe { (*me.word.get()).is_quiet() } { Ok(()) } else { end_if_asked(me, Signal::Await) }
+    }
+}
+
+/// Where a thread keeps its running fiber, for a scheduler that looks often.
+#[derive(Clone, Copy)]
+pub struct Place(Slot);
+
+impl Place {
+    /// That of this thread.
+    ///
+    /// # Safety
+    ///
+    /// It is used on this thread only.
+    pub unsafe fn here() -> Place {
+        Place(thread::slot())
     }
 
-    /// Makes it the running fiber again, when its stack goes on.
+    /// What runs now.
     #[inline]
-    pub fn restore(self) {
-        thread::slot().set(self.0);
+    pub fn running(self) -> Running {
+        Running(self.0.get())
+    }
+
+    /// Makes `running` the running fiber again, when its stack goes on.
+    #[inline]
+    pub fn restore(self, running: Running) {
+        self.0.set(running.0);
+    }
+
+    /// True if the code that runs is that of the task with this control word, and not under a root of somebody's own
+    /// inside it.
+    #[inline]
+    pub fn is_under(self, word: &Word) -> bool {
+        ptr::eq(self.0.get().word.get(), word)
+    }
+
+    /// The running fiber, if nothing but a park is needed for it to wait: it is one of the task with this control word,
+    /// nobody between it and the task's root catches an await, and nothing is asked of the task.
+    #[inline]
+    pub fn awaits_alone(self, word: &Word) -> Option<Running> {
+        let me = self.0.get();
+        (self.is_under(word) && word.is_quiet() && awaits_freely(me)).then_some(Running(me))
     }
 }
 

@@ -59,7 +59,8 @@ fn wait(payload: Value, timeout: Option<Duration>) -> Result<Value, Refused> {
 }
 
 /// True if nobody but the root has a say in an await of the running fiber.
-fn awaits_freely(me: &Record) -> bool {
+#[inline]
+pub(crate) fn awaits_freely(me: &Record) -> bool {
     let concerned = Scope::AWAITS.and(Scope::FFI).and(Scope::POLL).and(Scope::ENDING);
     !me.scope().any(concerned) && !std::thread::panicking()
 }
@@ -160,7 +161,7 @@ fn asked(me: &Record) -> Option<Asked> {
 }
 
 #[track_caller]
-fn end_if_asked(me: &Record, signal: Signal) -> Result<(), Refused> {
+pub(crate) fn end_if_asked(me: &Record, signal: Signal) -> Result<(), Refused> {
     match asked(me) {
         None => Ok(()),
         Some(Asked::End) if signal == Signal::Await => Err(refuse(signal, me, Reason::Cancelled)),

@@ -69,19 +69,18 @@ pub trait Case: Attempt {
 pub(crate) fn block(operation: &impl Attempt, deadline: Option<Instant>) -> Result<bool, Refused> {
     loop {
         let node = Node::new(0);
-        match operation.enroll(&node) {
-            Enrolled::Done => return Ok(true),
-            Enrolled::Queued => {
-                if !Waiting::new(operation, &node).wait(deadline)? {
-                    return Ok(false);
-                }
-                if operation.settle(&node) {
-                    return Ok(true);
-                }
-            }
-            Enrolled::Again if operation.attempt() => return Ok(true),
-            Enrolled::Again => (),
-            Enrolled::Taken => unreachable!("a node without a group"),
+        let enrolled = operation.enroll(&node);
+        debug_assert_ne!(enrolled, Enrolled::Taken, "a node without a group");
+        if enrolled == Enrolled::Queued && !Waiting::new(operation, &node).wait(deadline)? {
+            return Ok(false);
+        }
+        let done = match enrolled {
+            Enrolled::Done => true,
+            Enrolled::Queued => operation.settle(&node),
+            _ => operation.attempt(),
+        };
+        if done {
+            return Ok(true);
         }
     }
 }

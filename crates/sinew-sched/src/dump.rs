@@ -4,6 +4,7 @@
 //! cell that belongs to either, so it may be made at any time and on any thread.
 
 use std::fmt::Write;
+use std::ptr;
 
 use sinew_core::Instant;
 use sinew_fiber::Level;
@@ -19,6 +20,8 @@ const MOST_SHOWN: usize = 200;
 /// What is seen of one task that has not ended.
 struct Shown {
     seen: Seen,
+    /// The worker that runs it.
+    runs_on: Option<usize>,
     level: Option<Level>,
     handle: &'static str,
 }
@@ -45,7 +48,7 @@ impl Shared {
         }
         let (shown, rest, unclaimed) = self.tasks();
         let names = self.names.lock();
-        for Shown { seen, level, handle } in shown {
+        for Shown { seen, runs_on, level, handle } in shown {
             write!(text, "task {}", seen.id)?;
             if let Some(name) = names.get(&seen.id) {
                 write!(text, " {name:?}")?;
@@ -56,7 +59,12 @@ impl Shared {
                 Some(Level::Cancel) => ", cancelled",
                 Some(Level::Kill) => ", killed",
             };
-            writeln!(text, ": {}{notified}{level}, {handle}", seen.phase)?;
+            match runs_on {
+                _ if seen.is_parked => write!(text, ": parked")?,
+                Some(worker) => write!(text, ": running on worker {worker}")?,
+                None => write!(text, ": queued")?,
+            }
+            writeln!(text, "{notified}{level}, {handle}")?;
         }
         if rest > 0 {
             writeln!(text, "and {rest} more tasks")?;
@@ -89,7 +97,7 @@ impl Shared {
     fn tasks(&self) -> (Vec<Shown>, usize, usize) {
         let (mut shown, mut rest, mut unclaimed) = (Vec::new(), 0, 0);
         for task in self.chunks().into_iter().flatten() {
-            match look(task) {
+            match self.look(task) {
                 None => (),
                 Some(None) => unclaimed += 1,
                 Some(Some(task)) if shown.len() < MOST_SHOWN => shown.push(task),
@@ -98,18 +106,20 @@ impl Shared {
         }
         (shown, rest, unclaimed)
     }
-}
 
-/// What is in a slot: nothing, a task that has ended, or one that has not.
-fn look(task: &Task) -> Option<Option<Shown>> {
-    let seen = task.state.see()?;
-    let (join, level) = (task.join.load(Ordering::Relaxed), task.word.level());
-    let handle = match join {
-        DONE => return Some(None),
-        DETACHED => "detached",
-        node if node.is_null() => "not joined yet",
-        _ => "joined",
-    };
-    // The rest may be about the next task of the slot: then this one has ended.
-    (task.state.id() == seen.id).then_some(Some(Shown { seen, level, handle }))
+    /// What is in a slot: nothing, a task that has ended, or one that has not.
+    fn look(&self, task: &Task) -> Option<Option<Shown>> {
+        let seen = task.state.see()?;
+        let (join, level) = (task.join.load(Ordering::Relaxed), task.word.level());
+        let handle = match join {
+            DONE => return Some(None),
+            DETACHED => "detached",
+            node if node.is_null() => "not joined yet",
+            _ => "joined",
+        };
+        let runs = |inbox: &Inbox| ptr::eq(inbox.running.load(Ordering::Relaxed), task);
+        let runs_on = self.inboxes.iter().position(runs);
+        // The rest may be about the next task of the slot: then this one has ended.
+        (task.state.id() == seen.id).then_some(Some(Shown { seen, runs_on, level, handle }))
+    }
 }

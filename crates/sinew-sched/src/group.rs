@@ -133,7 +133,11 @@ mod tests {
             let pair = Group::claim_both(&groups[0], &groups[1]);
             let (other, third) = (other.join().unwrap(), third.join().unwrap());
             let claimed = [pair == Pair::Claimed, other == Pair::Claimed, third];
-            assert_eq!(claimed.into_iter().filter(|claimed| *claimed).count(), 1, "{pair:?} {other:?} {third}");
+            assert_eq!(
+                claimed.into_iter().filter(|claimed| *claimed).count(),
+                1,
+                "{pair:?} {other:?} {third}"
+            );
             if third {
                 assert_eq!((pair, other), (Pair::OtherTaken, Pair::OwnTaken));
                 assert!(groups[0].claim(), "it was left as it was");

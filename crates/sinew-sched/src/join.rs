@@ -159,6 +159,7 @@ impl<T> JoinHandle<T> {
 
 /// Puts `node` where the end of `task` finds it. False if the task has ended.
 pub(crate) fn enter(task: &Task, node: &Node) -> bool {
+    node.wake_caller();
     let node = ptr::from_ref(node).cast_mut();
     task.join.compare_exchange(ptr::null_mut(), node, Ordering::AcqRel, Ordering::Acquire).is_ok()
 }

@@ -115,6 +115,8 @@ pub(crate) struct Inbox {
     /// Tasks that the worker has spawned and ended. Only the worker writes them.
     pub(crate) spawned: AtomicU64,
     pub(crate) ended: AtomicU64,
+    /// The task that the worker runs, for who looks on. Only the worker writes it.
+    pub(crate) running: AtomicPtr<Task>,
 }
 
 impl Inbox {
@@ -127,6 +129,7 @@ impl Inbox {
             watch: Watch::new(),
             spawned: AtomicU64::new(0),
             ended: AtomicU64::new(0),
+            running: AtomicPtr::new(ptr::null_mut()),
         }
     }
 

@@ -1,4 +1,4 @@
-//! A task's state word: who may run it, whether a wake-up is owed to it, and which task of its slot it is.
+//! A task's state word: whether it is parked, whether a wake-up is owed to it, and which task of its slot it is.
 //!
 //! ```text
 //! bits 0-2    phase
@@ -6,23 +6,23 @@
 //! bits 4-31   the number of the slot, which never changes
 //! bits 32-63  generation: how often the slot was reused
 //!
-//! free ──publish──> queued ──claim──> running ──commit_park──> parked ──unpark──> queued
-//!   ^                                   │  └── notified: queued again, by the worker that parks it
-//!   └────────────── recycle ────────────┘
+//! free ──publish──> ready ──commit_park──> parked ──unpark──> ready
+//!   ^                 │  └── notified: stays ready, and is queued by the worker that parks it
+//!   └──── recycle ────┘
 //! ```
 //!
-//! - A task is in a queue exactly while it is *queued*: whoever makes the step to queued enqueues it, once.
-//! - It is *running* from its claim until it is parked or recycled; only its worker touches its stack.
+//! - A task that is *ready* is in one queue or runs in one place. Whoever makes the step from free or parked to ready
+//!   enqueues it, once; whoever takes it out of the queue runs it; and a task that yields enqueues itself.
 //! - *Parked* is published by [`StateWord::commit_park`] alone, which runs on another stack after the task's own
 //!   is quiescent. So whoever sees parked may have the task resumed at once.
-//! - A wake-up that finds the task running leaves *notified*, and the commit that finds it turns round. A
-//!   wake-up that finds it queued does nothing: the task will look at what it waits for before it parks again.
+//! - A wake-up that finds the task ready leaves *notified*, and the commit that finds it turns round. A task that waits in a
+//!   queue looks at what it waits for when it runs again, so [`StateWord::begin`] may take the notification then.
 //! - The generation is checked in the same compare-and-swap, so a wake-up that was meant for an earlier task of
 //!   the slot changes nothing.
 //!
-//! There is one word, so there is no order between variables to get wrong. Every step is a read-modify-write
-//! with acquire and release: what a waker wrote before `unpark` is seen by the task after it parked or was
-//! turned round.
+//! There is one word, so there is no order between variables to get wrong. Every step of a wake-up, and the park, is a
+//! read-modify-write with acquire and release: what a waker wrote before `unpark` is seen by the task after it parked or
+//! was turned round.
 //!
 //! Models: `state_unpark_is_not_lost`, `state_stale_wake_up_changes_nothing`.
 
@@ -32,9 +32,8 @@ use crate::slots::TaskId;
 
 const PHASE: u64 = 0b111;
 const FREE: u64 = 0;
-const QUEUED: u64 = 1;
-const RUNNING: u64 = 2;
-const PARKED: u64 = 3;
+const READY: u64 = 1;
+const PARKED: u64 = 2;
 const NOTIFIED: u64 = 1 << 3;
 const INDEX: u32 = 4;
 const GENERATION: u32 = 32;
@@ -44,7 +43,7 @@ pub(crate) struct StateWord(AtomicU64);
 /// What an onlooker sees of a task.
 pub(crate) struct Seen {
     pub(crate) id: TaskId,
-    pub(crate) phase: &'static str,
+    pub(crate) is_parked: bool,
     pub(crate) notified: bool,
 }
 
@@ -75,65 +74,45 @@ impl StateWord {
     /// What the task in the slot is doing this moment; none if there is none.
     pub(crate) fn see(&self) -> Option<Seen> {
         let word = self.0.load(Ordering::Acquire);
-        let phase = match word & PHASE {
-            QUEUED => "queued",
-            RUNNING => "running",
-            PARKED => "parked",
-            _ => return None,
-        };
         let id = TaskId::new(word as u32 >> INDEX, (word >> GENERATION) as u32);
-        Some(Seen { id, phase, notified: word & NOTIFIED != 0 })
+        let seen = Seen { id, is_parked: word & PHASE == PARKED, notified: word & NOTIFIED != 0 };
+        (word & PHASE != FREE).then_some(seen)
     }
 
-    /// Free to queued. Only whoever took the slot from the free list calls this.
+    /// Free to ready. Only whoever took the slot from the free list calls this.
     #[inline]
     pub(crate) fn publish(&self) {
         let word = self.0.load(Ordering::Relaxed);
         debug_assert_eq!(word & PHASE, FREE);
-        self.0.store(word & !(PHASE | NOTIFIED) | QUEUED, Ordering::Release);
+        self.0.store(word & !(PHASE | NOTIFIED) | READY, Ordering::Release);
     }
 
-    /// Queued to running. Only whoever took the task out of a queue calls this.
+    /// The task begins to run, or goes on: whatever woke it so far is used up by that. A wake-up that is missed here has
+    /// it turn round once more than it had to.
     #[inline]
-    pub(crate) fn claim(&self) {
-        // A read-modify-write: a wake-up that found the task queued comes before or after it, never past it.
-        let word = self.0.fetch_add(RUNNING - QUEUED, Ordering::AcqRel);
-        debug_assert_eq!(word & (PHASE | NOTIFIED), QUEUED);
+    pub(crate) fn begin(&self) {
+        debug_assert_eq!(self.0.load(Ordering::Relaxed) & PHASE, READY);
+        self.take_notification();
     }
 
-    /// Running to parked. False if a wake-up came meanwhile: then the task is queued, and the caller has to
-    /// enqueue it. Only called when nobody runs on the task's stack.
+    /// Ready to parked. False if a wake-up came meanwhile: then the caller has to enqueue the task. Only called when
+    /// nobody runs on the task's stack.
     #[inline]
     pub(crate) fn commit_park(&self) -> bool {
         let word = self.0.load(Ordering::Relaxed);
-        debug_assert_eq!(word & PHASE, RUNNING);
+        debug_assert_eq!(word & PHASE, READY);
         if word & NOTIFIED == 0 {
             let parked = word & !PHASE | PARKED;
             if self.0.compare_exchange(word, parked, Ordering::AcqRel, Ordering::Acquire).is_ok() {
                 return true;
             }
         }
-        // Nobody changes the phase of a running task but its worker. A read-modify-write, as in `claim`.
-        self.0.fetch_sub(RUNNING + NOTIFIED - QUEUED, Ordering::AcqRel);
+        // Nobody changes a task that is ready but to notify it. A read-modify-write: it must see what the waker wrote.
+        self.0.fetch_and(!NOTIFIED, Ordering::AcqRel);
         false
     }
 
-    /// Running to queued, by the task itself, which is about to be enqueued. A wake-up is used up by it.
-    #[inline]
-    pub(crate) fn yield_(&self) {
-        let word = self.0.load(Ordering::Relaxed);
-        if word & NOTIFIED != 0
-            || self
-                .0
-                .compare_exchange(word, word - RUNNING + QUEUED, Ordering::AcqRel, Ordering::Relaxed)
-                .is_err()
-        {
-            // Nobody changes a running task but to notify it.
-            self.0.fetch_sub(RUNNING + NOTIFIED - QUEUED, Ordering::AcqRel);
-        }
-    }
-
-    /// Takes a wake-up that came while the task ran. Only the running task calls this.
+    /// Takes a wake-up that came while the task was ready. Only the task itself, or who is about to run it, calls this.
     #[inline]
     pub(crate) fn take_notification(&self) -> bool {
         let word = self.0.load(Ordering::Relaxed);
@@ -149,10 +128,9 @@ impl StateWord {
                 return false;
             }
             let next = match word & PHASE {
-                PARKED => word & !PHASE | QUEUED,
-                RUNNING if word & NOTIFIED == 0 => word | NOTIFIED,
-                // A read-modify-write all the same: the task must see what we wrote before.
-                RUNNING | QUEUED => word,
+                PARKED => word & !PHASE | READY,
+                // A read-modify-write also if it is notified already: the task must see what we wrote before.
+                READY => word | NOTIFIED,
                 _ => return false,
             };
             match self.0.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed) {
@@ -162,7 +140,7 @@ impl StateWord {
         }
     }
 
-    /// Running to free, for the next task of the slot. Only whoever owns the finished task calls this.
+    /// Ready to free, for the next task of the slot. Only whoever owns the finished task calls this.
     #[inline]
     pub(crate) fn recycle(&self) {
         // Wake-ups of this generation may still come in: one swap, so that none slips past the new generation.
@@ -188,7 +166,7 @@ mod tests {
             let flags = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
             let queue = Arc::new(AtomicU64::new(0));
             state.publish();
-            state.claim();
+            state.begin();
             let waker = {
                 let (state, flags, queue) = (state.clone(), flags.clone(), queue.clone());
                 thread::spawn(move || {
@@ -206,7 +184,7 @@ mod tests {
                         thread::yield_now();
                     }
                 }
-                state.claim();
+                state.begin();
             }
             waker.join().unwrap();
             assert_eq!(queue.load(Ordering::Relaxed), 0, "a running task was enqueued");
@@ -218,14 +196,14 @@ mod tests {
         model("state_stale_wake_up_changes_nothing", || {
             let state = Arc::new(StateWord::new(5));
             state.publish();
-            state.claim();
+            state.begin();
             let stale = {
                 let state = state.clone();
                 thread::spawn(move || state.unpark(0))
             };
             state.recycle();
             state.publish();
-            state.claim();
+            state.begin();
             assert_eq!(state.id(), TaskId::new(5, 1));
             let parked = state.commit_park();
             assert!(parked, "the new task was woken by a wake-up for the old one");

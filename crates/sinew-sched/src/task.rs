@@ -175,7 +175,6 @@ impl Task {
     pub(crate) unsafe fn prepare_ended(&'static self, raised: Raised, shared: &'static Shared) {
         // SAFETY: the caller's promise; what the table is for is the box that `end` would have put there.
         unsafe { self.prepare(Box::new(raised), &RAISED, shared) };
-        self.state.claim();
         self.join.store(DONE, Ordering::Release);
     }
 

@@ -160,7 +160,6 @@ mod tests {
         unsafe {
             task.prepare(Plain(std::future::pending::<()>()), future_table::<Plain<Pending<()>>>(), shared)
         };
-        task.state.claim();
         assert!(task.state.commit_park());
         (shared, task)
     }

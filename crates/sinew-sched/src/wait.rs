@@ -101,13 +101,14 @@ pub struct Node {
 }
 
 impl Node {
-    /// A wait of whoever calls.
+    /// A wait of whoever puts it into a queue.
+    #[inline(always)]
     pub(crate) fn new(wants: usize) -> Node {
-        Node::of(Some(Waiter::current()), wants)
+        Node::of(None, wants)
     }
 
-    /// A wait of `waiter`, which is there before the node is in a queue.
-    #[inline]
+    /// A wait of `waiter`.
+    #[inline(always)]
     pub(crate) fn of(waiter: Option<Waiter>, wants: usize) -> Node {
         Node {
             told: AtomicU8::new(0),
@@ -131,6 +132,17 @@ impl Node {
         Node { group, number, ..Node::new(0) }
     }
 
+    /// Has it wake whoever calls, unless it knows whom to wake.
+    #[inline(always)]
+    pub(crate) fn wake_caller(&self) {
+        // SAFETY: the node is not in a queue yet, so it is the caller's alone.
+        let waiter = unsafe { &mut *self.waiter.as_ptr() };
+        if waiter.is_none() {
+            *waiter = Some(Waiter::current());
+        }
+    }
+
+    #[inline(always)]
     fn group(&self) -> Option<&Group> {
         // SAFETY: the promise of `in_group`.
         unsafe { self.group.as_ref() }
@@ -138,11 +150,13 @@ impl Node {
 
     /// The right to be told, which its waiter takes for itself: it has found that it need not wait. False if another node
     /// of its group was told.
+    #[inline]
     pub(crate) fn claim(&self) -> bool {
         self.group().is_none_or(Group::claim)
     }
 
     /// Claims `other`, which waits for the opposite, and itself, which is not in the queue yet.
+    #[inline]
     fn claim_with(&self, other: &Node) -> Pair {
         match (self.group(), other.group()) {
             (_, None) if self.claim() => Pair::Claimed,
@@ -222,28 +236,25 @@ impl Node {
 }
 
 /// Waits until `is_told`. False at the deadline; an error if the task is cancelled, or must not block here.
-#[inline]
+#[inline(always)]
 pub(crate) fn wait(is_told: impl Fn() -> bool, deadline: Option<Instant>) -> Result<bool, Refused> {
-    match deadline {
-        _ if is_told() => Ok(true),
-        None => {
-            while !is_told() {
-                match worker::current_task() {
-                    Some(_) => drop(await_(())?),
-                    None => {
-                        may_block()?;
-                        thread::park();
-                    }
-                }
-            }
-            Ok(true)
-        }
-        Some(deadline) => wait_until(is_told, deadline),
+    if let Some(deadline) = deadline {
+        return wait_until(is_told, deadline);
     }
+    while !is_told() {
+        match worker::current() {
+            Some(worker) => worker.wait()?,
+            None => block_thread()?,
+        }
+    }
+    Ok(true)
 }
 
 #[cold]
 fn wait_until(is_told: impl Fn() -> bool, deadline: Instant) -> Result<bool, Refused> {
+    if is_told() {
+        return Ok(true);
+    }
     if worker::current_task().is_none() {
         while !is_told() {
             let left = deadline - system_now();
@@ -264,6 +275,14 @@ fn wait_until(is_told: impl Fn() -> bool, deadline: Instant) -> Result<bool, Ref
         }
         Ok(true)
     })
+}
+
+/// Blocks the thread until it is unparked, for a wait that is not a task's.
+#[cold]
+pub(crate) fn block_thread() -> Result<(), Refused> {
+    may_block()?;
+    thread::park();
+    Ok(())
 }
 
 /// Whether a thread that is no worker may block here: not inside the poll of a future. A model has no fibers to ask.
@@ -308,6 +327,7 @@ impl Queue {
     pub(crate) unsafe fn push_first(&mut self, node: *const Node) {
         // SAFETY: the caller's promise; nodes in the queue are valid.
         unsafe {
+            (*node).wake_caller();
             (*node).queued.set(true);
             (*node).next.set(self.first);
             match self.first.as_ref() {
@@ -323,9 +343,11 @@ impl Queue {
     /// # Safety
     ///
     /// `node` is new, and stays where it is until it was told or removed.
+    #[inline]
     pub(crate) unsafe fn push(&mut self, node: *const Node) {
         // SAFETY: the caller's promise; nodes in the queue are valid.
         unsafe {
+            (*node).wake_caller();
             (*node).queued.set(true);
             (*node).previous.set(self.last);
             match self.last.as_ref() {
@@ -341,6 +363,7 @@ impl Queue {
     /// # Safety
     ///
     /// `node` was pushed into this queue.
+    #[inline]
     pub(crate) unsafe fn remove(&mut self, node: *const Node) -> bool {
         // SAFETY: the caller's promise; nodes in the queue are valid.
         unsafe {
@@ -370,7 +393,7 @@ impl Queue {
             // SAFETY: nodes in the queue are valid; a dead one is not touched after it is out.
             unsafe {
                 let claimed = (*first).claim();
-                self.remove(first);
+                self.remove_first();
                 if claimed {
                     return Some(first);
                 }
@@ -390,8 +413,23 @@ impl Queue {
 
     /// Finds the first node that can be claimed together with `own`, which waits for the opposite, and takes it out. It
     /// has to be told. A node of the same waiter is passed over: nobody can do both halves at once.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn claim_for(&mut self, own: &Node) -> Partner {
+        // SAFETY: nodes in the queue are valid.
+        unsafe {
+            match self.first.as_ref() {
+                None => Partner::Nobody,
+                Some(first) if first.group.is_null() && own.group.is_null() => {
+                    self.remove_first();
+                    Partner::Found(first)
+                }
+                Some(_) => self.search_for(own),
+            }
+        }
+    }
+
+    #[cold]
+    fn search_for(&mut self, own: &Node) -> Partner {
         let mut next = self.first;
         while !next.is_null() {
             let node = next;
@@ -412,6 +450,20 @@ impl Queue {
             }
         }
         Partner::Nobody
+    }
+
+    /// Takes the first node out. There is one.
+    #[inline(always)]
+    fn remove_first(&mut self) {
+        // SAFETY: nodes in the queue are valid.
+        unsafe {
+            (*self.first).queued.set(false);
+            self.first = (*self.first).next.get();
+            match self.first.as_ref() {
+                Some(first) => first.previous.set(ptr::null()),
+                None => self.last = ptr::null(),
+            }
+        }
     }
 }
 

@@ -19,8 +19,8 @@ use std::cell::{Cell, UnsafeCell};
 use std::collections::VecDeque;
 use std::ptr;
 
-use sinew_fiber::StackError;
-use sinew_fiber::raw::{Running, StackPointer, switch};
+use sinew_fiber::raw::{Place, Running, StackPointer, switch};
+use sinew_fiber::{Refused, StackError, await_};
 use sinew_sync::atomic::Ordering;
 
 use crate::core::Core;
@@ -31,6 +31,7 @@ use crate::scope::Children;
 use crate::shared::{Inbox, Shared};
 use crate::task::{Home, Kind, Ran, Settled, Task, TaskRef};
 use crate::timers::Timers;
+use crate::wait::block_thread;
 
 /// Spare cores that a worker keeps.
 const SPARE_CORES: usize = 64;
@@ -77,6 +78,7 @@ impl Queues {
 pub(crate) struct Worker {
     index: usize,
     pub(crate) shared: &'static Shared,
+    inbox: &'static Inbox,
     queues: Queues,
     /// Tasks that belong to this worker and are ready: they have blocked here, or are pinned.
     ready: UnsafeCell<VecDeque<&'static Task>>,
@@ -102,6 +104,8 @@ pub(crate) struct Worker {
     steps: Cell<Option<u64>>,
     /// Where the thread's own stack goes on when the loop returns to it.
     thread: Cell<StackPointer>,
+    /// Where the thread keeps its running fiber. Set while the worker runs, on its thread.
+    place: Cell<Option<Place>>,
 }
 
 thread_local! {
@@ -123,8 +127,10 @@ pub(crate) fn current<'a>() -> Option<&'a Worker> {
 
 /// The task that runs the caller. A root of the user's own inside a task is none: it waits as its hook says, or blocks
 /// the thread.
+#[inline]
 pub(crate) fn current_task() -> Option<&'static Task> {
-    current()?.current.get().filter(|_| sinew_fiber::raw::in_task())
+    let worker = current()?;
+    worker.current.get().filter(|task| worker.place().is_under(&task.word))
 }
 
 /// The running task can be reached, until it ends.
@@ -137,10 +143,7 @@ pub(crate) fn mark_reached() {
 /// Suspends the running task until somebody unparks it. May return early.
 pub(crate) fn park() {
     let worker = current().expect("only tasks park");
-    let task = worker.current.get().expect("only tasks park");
-    if !task.state.take_notification() {
-        worker.leave(task, Left::Park(task));
-    }
+    worker.park(worker.place().running());
 }
 
 /// Lets the other tasks of the worker that are ready run first; on any other thread, other threads. Does nothing
@@ -152,11 +155,17 @@ pub(crate) fn park() {
 pub fn yield_now() {
     let Some(worker) = current() else { return sinew_sync::thread::yield_now() };
     let task = worker.current.get().expect("a worker runs nothing but tasks");
+    match worker.place().awaits_alone(&task.word) {
+        Some(running) => worker.yield_as(running),
+        None => yield_if_possible(),
+    }
+}
+
+#[cold]
+fn yield_if_possible() {
     sinew_fiber::checkpoint();
     if sinew_fiber::raw::may_await().is_ok() {
-        task.state.yield_();
-        worker.push_ready(task);
-        worker.leave(task, Left::Nothing);
+        here().yield_as(here().place().running());
     }
 }
 
@@ -236,6 +245,7 @@ impl Worker {
         Worker {
             index,
             shared,
+            inbox: &shared.inboxes[index],
             queues,
             ready: UnsafeCell::default(),
             spare: UnsafeCell::default(),
@@ -252,6 +262,41 @@ impl Worker {
             turns: Cell::new(0),
             steps: Cell::new(None),
             thread: Cell::new(ptr::null_mut()),
+            place: Cell::new(None),
+        }
+    }
+
+    #[inline(always)]
+    fn place(&self) -> Place {
+        self.place.get().expect("the worker runs")
+    }
+
+    /// Waits once, for whoever runs on this thread: until its task is unparked, or perhaps less long.
+    #[inline]
+    pub(crate) fn wait(&self) -> Result<(), Refused> {
+        let task = self.current.get().expect("a worker runs nothing but tasks");
+        match self.place().awaits_alone(&task.word) {
+            Some(running) => {
+                self.park(running);
+                running.has_waited()
+            }
+            None if self.place().is_under(&task.word) => await_(()).map(drop),
+            None => block_thread(),
+        }
+    }
+
+    #[inline(always)]
+    fn yield_as(&self, running: Running) {
+        let task = self.current.get().expect("a worker runs nothing but tasks");
+        self.push_ready(task);
+        self.leave(task, running, Left::Nothing);
+    }
+
+    #[inline]
+    fn park(&self, running: Running) {
+        let task = self.current.get().expect("only tasks park");
+        if !task.state.take_notification() {
+            self.leave(task, running, Left::Park(task));
         }
     }
 
@@ -277,22 +322,35 @@ impl Worker {
         self.prepare().expect("there is memory for a worker's first stack");
         self.steps.set(steps);
         let outer = WORKER.with(|worker| worker.replace(self));
-        let running = Running::now();
+        // SAFETY: the worker is used on this thread until it returns to its stack.
+        let place = unsafe { Place::here() };
+        self.place.set(Some(place));
+        let running = place.running();
         // SAFETY: the active core is fresh or was left by its loop, and nobody else continues it.
         unsafe { switch(self.thread.as_ptr(), (*self.active.get()).sp.get()) };
-        running.restore();
+        place.restore(running);
         WORKER.with(|worker| worker.set(outer));
         self.thread.set(ptr::null_mut());
         self.steps.get().unwrap_or(0)
     }
 
-    fn inbox(&self) -> &Inbox {
-        &self.shared.inboxes[self.index]
+    /// `task`, which was taken out of a queue, is the one that runs.
+    #[inline(always)]
+    fn run(&self, task: &'static Task) {
+        task.state.begin();
+        self.current.set(Some(task));
+        self.inbox.running.store(ptr::from_ref(task).cast_mut(), Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn run_nothing(&self) {
+        self.current.set(None);
+        self.inbox.running.store(ptr::null_mut(), Ordering::Relaxed);
     }
 
     /// The timers of this worker.
     pub(crate) fn timers(&self) -> &'static Timers {
-        &self.shared.inboxes[self.index].timers
+        &self.inbox.timers
     }
 
     #[inline]
@@ -327,8 +385,7 @@ impl Worker {
     /// Continues `task`, which has blocked on the core `to`; `core`, whose loop this is, becomes a spare one.
     #[inline]
     fn resume(&self, core: &Core, task: &'static Task, to: &Core) {
-        task.state.claim();
-        self.current.set(Some(task));
+        self.run(task);
         self.left.set(Left::Spare(core));
         self.active.set(to);
         to.worker.set(self.index);
@@ -344,9 +401,8 @@ impl Worker {
         if table.configured && !self.has_stack_for(core, task) {
             return;
         }
-        task.state.claim();
-        self.current.set(Some(task));
-        // SAFETY: claimed just now, and it is not on another core.
+        self.run(task);
+        // SAFETY: it was taken out of a queue, and it is not on another core.
         let ran = unsafe { (table.run)(task, core) };
         if core.reached.get() {
             core.reached.set(false);
@@ -358,7 +414,7 @@ impl Worker {
             Ran::Ended => here().finish(task, core),
             Ran::EndedIn(children) => here().finish_in(task, core, &children),
             Ran::Pending => {
-                self.current.set(None);
+                self.run_nothing();
                 if !task.state.commit_park() {
                     self.queues.woken.push(task);
                 }
@@ -412,20 +468,16 @@ impl Worker {
         }
     }
 
-    /// Goes on elsewhere; returns when `task`, which runs, is continued.
+    /// Goes on elsewhere; returns when `task`, which runs, in the fiber `running`, is continued.
     #[inline]
-    fn leave(&self, task: &'static Task, left: Left) {
+    fn leave(&self, task: &'static Task, running: Running, left: Left) {
         // SAFETY: the active core is the one that `task` runs on, whatever stack of its fibers this is.
         let core = unsafe { &*self.active.get() };
         let to = match self.find() {
-            Some(next) if ptr::eq(next, task) => {
-                task.state.claim(); // it yielded, and the queue has nobody else
-                return;
-            }
+            Some(next) if ptr::eq(next, task) => return, // it yielded, and the queue has nobody else
             Some(next) => match next.home() {
                 Home::Core(to) => {
-                    next.state.claim();
-                    self.current.set(Some(next));
+                    self.run(next);
                     to.worker.set(self.index);
                     ptr::from_ref(to)
                 }
@@ -442,14 +494,14 @@ impl Worker {
                 Err(error) => return self.stay(task, left, error),
             },
         };
-        let fiber = Running::now();
         task.keep_core(core);
         self.active.set(to);
         self.left.set(left);
         // SAFETY: `to` is a spare core, or that of a task that was parked or has yielded and is ours to continue.
         unsafe { switch(core.sp.as_ptr(), (*to).sp.get()) };
-        fiber.restore();
-        here().arrived();
+        let worker = here();
+        worker.place().restore(running);
+        worker.arrived();
     }
 
     /// There is no stack for the loop to go on on: a task that only yields goes on, one that has to wait cannot.
@@ -463,7 +515,6 @@ impl Worker {
         }
         // SAFETY: within one statement (module prose).
         unsafe { (*self.ready.get()).retain(|ready| !ptr::eq(*ready, task)) };
-        task.state.claim();
     }
 
     /// Queues a task again that was found and has not started, or is a future.
@@ -535,8 +586,8 @@ impl Worker {
         }
         // The destructor may have blocked, and a task that migrates may have gone on elsewhere.
         let worker = here();
-        worker.current.set(None);
-        count(&worker.inbox().ended);
+        worker.run_nothing();
+        count(&worker.inbox.ended);
     }
 
     /// The last step of a child of a scope.
@@ -564,8 +615,8 @@ impl Worker {
         }
         children.ended();
         let worker = here();
-        worker.current.set(None);
-        count(&worker.inbox().ended);
+        worker.run_nothing();
+        count(&worker.inbox.ended);
     }
 }
 

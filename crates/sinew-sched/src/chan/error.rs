@@ -90,7 +90,9 @@ pub enum Unsent {
     #[error("the channel was full all the time")]
     TimedOut,
     /// It weighs more than the channel can ever hold.
-    #[error("it weighs {weight}, more than the channel holds, {capacity}: split it, or make the channel larger")]
+    #[error(
+        "it weighs {weight}, more than the channel holds, {capacity}: split it, or make the channel larger"
+    )]
     TooHeavy {
         /// What it weighs.
         weight: usize,

@@ -54,8 +54,8 @@ use sinew_sync::Arc;
 use sinew_sync::atomic::AtomicUsize;
 
 pub use ends::{Many, One};
-use error::{End, Ending};
 pub use error::{CloseError, RecvError, SendError, Unsent};
+use error::{End, Ending};
 pub use operation::{RecvCase, SendCase};
 pub use receiver::{IntoIter, Iter, Receiver, TryIter};
 use rendezvous::Rendezvous;

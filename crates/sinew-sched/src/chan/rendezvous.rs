@@ -33,8 +33,12 @@ struct State<T> {
 
 impl<T> Rendezvous<T> {
     pub(super) fn new() -> Rendezvous<T> {
-        let state =
-            State { senders: Queue::new(), receivers: Queue::new(), returned: VecDeque::new(), closed: false };
+        let state = State {
+            senders: Queue::new(),
+            receivers: Queue::new(),
+            returned: VecDeque::new(),
+            closed: false,
+        };
         Rendezvous { state: Lock::new(state) }
     }
 }

@@ -87,8 +87,7 @@ impl<T> Ring<T> {
     /// A ring of `capacity` places, at least one.
     pub(super) fn new(capacity: usize) -> Ring<T> {
         let tail = Tail { next: 0, count: 0, head_seen: 0, receivers: Queue::new() };
-        let head =
-            Head { next: 0, count: 0, tail_seen: 0, senders: Queue::new(), returned: VecDeque::new() };
+        let head = Head { next: 0, count: 0, tail_seen: 0, senders: Queue::new(), returned: VecDeque::new() };
         Ring {
             tail: TailEnd {
                 count: AtomicUsize::new(0),

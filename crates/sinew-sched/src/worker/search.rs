@@ -29,7 +29,7 @@ impl Worker {
     /// Queues a task that was just made.
     #[inline]
     pub(crate) fn push_new(&self, task: &'static Task) {
-        count(&self.inbox().spawned);
+        count(&self.inbox.spawned);
         if placement::spreads(task.table()) {
             return self.hand_out(task);
         }
@@ -51,7 +51,7 @@ impl Worker {
 
     /// Queues a task that was just made and must run here.
     pub(crate) fn push_new_pinned(&self, task: &'static Task) {
-        count(&self.inbox().spawned);
+        count(&self.inbox.spawned);
         self.push_ready(task);
         if self.unwatched.replace(false) {
             self.shared.wake_one(); // nobody else can run it, but somebody has to look whether this worker is stuck
@@ -81,7 +81,7 @@ impl Worker {
             return self.find_stepping();
         }
         let found = self.find_any();
-        let watch = &self.inbox().watch;
+        let watch = &self.inbox.watch;
         if watch.is_on() {
             // SAFETY: within one statement (module prose).
             let waiting = unsafe { !(*self.ready.get()).is_empty() } || !self.queues.handed.is_empty();
@@ -165,7 +165,7 @@ impl Worker {
     }
 
     fn receive(&self) -> bool {
-        self.inbox().drain(|task| {
+        self.inbox.drain(|task| {
             if is_unstarted(task) { self.queues.handed.push(task) } else { self.push_ready(task) }
         })
     }
