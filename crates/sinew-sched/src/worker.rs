@@ -16,7 +16,6 @@
 mod search;
 
 use std::cell::{Cell, UnsafeCell};
-use std::collections::VecDeque;
 use std::ptr;
 
 use sinew_fiber::raw::{Place, Running, StackPointer, switch};
@@ -27,6 +26,7 @@ use crate::core::Core;
 use crate::placement::Stopwatch;
 use crate::queues::{Deque, Stealer};
 use crate::reach;
+use crate::ready::Ready;
 use crate::scope::Children;
 use crate::shared::{Inbox, Shared};
 use crate::task::{Home, Kind, Ran, Settled, Task, TaskRef};
@@ -81,7 +81,7 @@ pub(crate) struct Worker {
     inbox: &'static Inbox,
     queues: Queues,
     /// Tasks that belong to this worker and are ready: they have blocked here, or are pinned.
-    ready: UnsafeCell<VecDeque<&'static Task>>,
+    ready: Ready,
     spare: UnsafeCell<Vec<*const Core>>,
     free: UnsafeCell<Vec<&'static Task>>,
     current: Cell<Option<&'static Task>>,
@@ -247,7 +247,7 @@ impl Worker {
             shared,
             inbox: &shared.inboxes[index],
             queues,
-            ready: UnsafeCell::default(),
+            ready: Ready::new(),
             spare: UnsafeCell::default(),
             free: UnsafeCell::default(),
             current: Cell::new(None),
@@ -355,8 +355,7 @@ impl Worker {
 
     #[inline]
     pub(crate) fn push_ready(&self, task: &'static Task) {
-        // SAFETY: within one statement (module prose).
-        unsafe { (*self.ready.get()).push_back(task) };
+        self.ready.push(task);
     }
 
     /// A free slot.
@@ -513,8 +512,7 @@ impl Worker {
         if let Left::Park(_) = left {
             panic!("a task that blocks needs a stack: {error}");
         }
-        // SAFETY: within one statement (module prose).
-        unsafe { (*self.ready.get()).retain(|ready| !ptr::eq(*ready, task)) };
+        self.ready.remove(task);
     }
 
     /// Queues a task again that was found and has not started, or is a future.

@@ -64,7 +64,7 @@ fn a_dump_is_made_while_every_worker_spins_and_work_waits_behind_them() {
     }
     let waiting = runtime.spawn(|| ());
     let text = runtime.dump();
-    assert_eq!(text.matches("\"spinner\": running, not joined yet").count(), 2, "{text}");
+    assert_eq!(text.matches("\"spinner\": running on worker").count(), 2, "{text}");
     let queues = "inbox empty, 1 new, 0 woken, 0 handed, spawned 1, ended 0";
     let busy = text.lines().filter(|line| line.contains(": awake") && line.contains(queues)).count();
     assert_eq!(busy, 2, "{text}");
@@ -92,7 +92,7 @@ fn a_dump_shows_who_is_joined_detached_cancelled_and_killed() {
                 format!("task {}: parked, killed, not joined yet", killed.id()),
                 format!("task {}: parked, joined", joined.id()),
                 "parked, detached".to_owned(),
-                "running, ".to_owned(),
+                "running on worker 0, ".to_owned(),
                 "1 ended tasks whose result nobody has taken".to_owned(),
             ];
             let joiner = spawn(move || joined.join().unwrap());

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use sinew_core::{Bindings, Mask, Signal};
 
 use crate::raw::{
-    Running, StackPointer, TaskSetup, Word, inherit_bindings, place_task_root, prepare, run_task,
+    Place, StackPointer, TaskSetup, Word, inherit_bindings, place_task_root, prepare, run_task,
     set_task_bindings, set_task_mask, set_task_name, switch,
 };
 use crate::stack_support::{pass_in_child, run_in_child};
@@ -52,10 +52,12 @@ impl Tasks {
     fn run_with<T>(&self, word: &Word, body: impl FnOnce() -> T) -> Result<T, Raised> {
         self.count.set(self.count.get() + 1);
         let setup = TaskSetup { word, hook: &raw const self.hook, id: self.count.get() };
-        let here = Running::now();
+        // SAFETY: used on this thread.
+        let place = unsafe { Place::here() };
+        let here = place.running();
         // SAFETY: all of it lives until the call returns, and the thread leaves the tasks right away.
         let outcome = unsafe { run_task(&self.root, &setup, body) };
-        here.restore();
+        place.restore(here);
         outcome
     }
 }

@@ -1,7 +1,7 @@
 //! Runs code as a scheduler runs its tasks.
 #![allow(dead_code, reason = "not every family needs all of it")]
 
-use sinew_fiber::raw::{Running, TaskSetup, Word, place_task_root, run_task};
+use sinew_fiber::raw::{Place, TaskSetup, Word, place_task_root, run_task};
 use sinew_fiber::{Hook, Raised, Root, Stack, StackSize};
 
 /// A root for tasks that run one after the other, on the stack of whoever asks.
@@ -25,10 +25,12 @@ impl Tasks {
         // SAFETY: only the lifetime changes, and the hook outlives the call.
         let hook =
             unsafe { std::mem::transmute::<*const (dyn Hook + '_), *const (dyn Hook + 'static)>(hook) };
-        let here = Running::now();
+        // SAFETY: used on this thread.
+        let place = unsafe { Place::here() };
+        let here = place.running();
         // SAFETY: all of it outlives the call, and the thread leaves the tasks right after it.
         let outcome = unsafe { run_task(&self.0, &TaskSetup { word, hook, id: 7 }, body) };
-        here.restore();
+        place.restore(here);
         outcome
     }
 

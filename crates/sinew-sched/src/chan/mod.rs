@@ -56,7 +56,7 @@ use sinew_sync::atomic::AtomicUsize;
 pub use ends::{Many, One};
 pub use error::{CloseError, RecvError, SendError, Unsent};
 use error::{End, Ending};
-pub use operation::{RecvCase, SendCase};
+pub use operation::{RecvCase, SendCase, SendOne};
 pub use receiver::{IntoIter, Iter, Receiver, TryIter};
 use rendezvous::Rendezvous;
 use ring::Ring;

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::error::{RecvError, SendError};
+use super::sender::Sender;
 use super::slot::Slot;
 use super::{Channel, Flavour, GIVEN, Tried, flavour};
 use crate::case::{Attempt, Case, Enrolled};
@@ -76,6 +77,61 @@ impl<T> Case for SendCase<'_, T> {
 impl<T> fmt::Debug for SendCase<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SendCase").finish_non_exhaustive()
+    }
+}
+
+/// An item that a select sends, or gives back: see [`select::send`](crate::select::send).
+#[derive(Debug)]
+pub struct SendOne<'a, T> {
+    case: Option<SendCase<'a, T>>,
+    item: &'a mut Option<T>,
+}
+
+impl<'a, T> SendOne<'a, T> {
+    pub(crate) fn new<K>(sender: &'a Sender<T, K>, item: &'a mut Option<T>) -> SendOne<'a, T> {
+        SendOne { case: item.take().map(|item| SendCase::new(&sender.channel, item)), item }
+    }
+}
+
+impl<T> Awaited for SendOne<'_, T> {
+    fn withdraw(&self, node: &Node) -> bool {
+        self.case.as_ref().is_none_or(|case| case.withdraw(node))
+    }
+
+    fn hand_on(&self, _: &Node) {}
+}
+
+impl<T> Attempt for SendOne<'_, T> {
+    fn attempt(&self) -> bool {
+        self.case.as_ref().is_some_and(SendCase::try_now)
+    }
+
+    fn enroll(&self, node: &Node) -> Enrolled {
+        self.case.as_ref().map_or(Enrolled::Queued, |case| case.enroll(node))
+    }
+
+    fn settle(&self, _: &Node) -> bool {
+        true
+    }
+
+    fn under_lock(&self, change: &mut dyn FnMut()) {
+        self.case.iter().for_each(|case| case.under_lock(change));
+    }
+}
+
+impl<T> Case for SendOne<'_, T> {
+    type Output = Result<(), SendError<T>>;
+
+    fn output(mut self) -> Result<(), SendError<T>> {
+        self.case.take().map_or(Ok(()), SendCase::output)
+    }
+}
+
+impl<T> Drop for SendOne<'_, T> {
+    fn drop(&mut self) {
+        if let Some(case) = self.case.take() {
+            *self.item = case.into_item();
+        }
     }
 }
 

@@ -57,6 +57,7 @@ unsafe fn give<T>(node: *const Node, item: T) -> Waiter {
 }
 
 impl<T> Flavour<T> for Rendezvous<T> {
+    #[inline]
     fn try_send(&self, slot: &Slot<T>) -> Tried {
         let mut state = self.state.lock();
         if state.closed {

@@ -83,8 +83,7 @@ impl Worker {
         let found = self.find_any();
         let watch = &self.inbox.watch;
         if watch.is_on() {
-            // SAFETY: within one statement (module prose).
-            let waiting = unsafe { !(*self.ready.get()).is_empty() } || !self.queues.handed.is_empty();
+            let waiting = !self.ready.is_empty() || !self.queues.handed.is_empty();
             self.stopwatch.turn(watch, found, waiting);
         }
         found
@@ -114,7 +113,7 @@ impl Worker {
         {
             return Some(task);
         }
-        let here = self.pop_ready().or_else(|| self.queues.woken.pop());
+        let here = self.ready.pop().or_else(|| self.queues.woken.pop());
         here.or_else(|| self.queues.handed.pop()).or_else(|| self.queues.new.pop())
     }
 
@@ -156,12 +155,6 @@ impl Worker {
         let overdue = |next| clock.now() - next >= OVERDUE;
         let timers = self.shared.inboxes.iter().map(|inbox| &inbox.timers);
         timers.filter(|timers| timers.next().is_some_and(overdue)).for_each(|timers| timers.expire(clock));
-    }
-
-    #[inline]
-    fn pop_ready(&self) -> Option<&'static Task> {
-        // SAFETY: within one statement (module prose).
-        unsafe { (*self.ready.get()).pop_front() }
     }
 
     fn receive(&self) -> bool {
@@ -229,9 +222,7 @@ impl Worker {
     /// True if there is a task in a queue of this worker, the inbox aside.
     fn has_work(&self) -> bool {
         let Queues { new, woken, handed } = &self.queues;
-        // SAFETY: within one statement (module prose).
-        let ready = unsafe { !(*self.ready.get()).is_empty() };
-        ready || !new.is_empty() || !woken.is_empty() || !handed.is_empty()
+        !self.ready.is_empty() || !new.is_empty() || !woken.is_empty() || !handed.is_empty()
     }
 
     /// Takes tasks that have not started and may run anywhere from a worker that is stuck.

@@ -1,0 +1,135 @@
+//! What a select can wait for.
+
+use std::time::Duration;
+
+use sinew_core::Instant;
+use sinew_fiber::raw::is_shielded;
+
+use crate::case::{Attempt, Case, Enrolled};
+use crate::chan::{Receiver, RecvCase, SendOne, Sender};
+use crate::clock::now;
+use crate::wait::{Awaited, Node};
+use crate::worker;
+
+/// Something that items can be received from.
+pub trait Source {
+    /// The case that [`recv`] makes of it.
+    type Case: Case;
+
+    #[doc(hidden)]
+    fn into_case(self) -> Self::Case;
+}
+
+impl<'a, T, K> Source for &'a Receiver<T, K> {
+    type Case = RecvCase<'a, T>;
+
+    fn into_case(self) -> RecvCase<'a, T> {
+        self.operation()
+    }
+}
+
+/// Receives from `source`: gives what its `recv` returns.
+pub fn recv<S: Source>(source: S) -> S::Case {
+    source.into_case()
+}
+
+/// Sends what is in `item`, which is empty afterwards; if another case happens it is as it was. Without an item it
+/// never happens. Gives what [`Sender::send`] returns.
+pub fn send<'a, T, K>(sender: &'a Sender<T, K>, item: &'a mut Option<T>) -> SendOne<'a, T> {
+    SendOne::new(sender, item)
+}
+
+/// Happens after so long.
+pub fn sleep(duration: Duration) -> Until {
+    until(now() + duration)
+}
+
+/// Happens at `deadline`, on the clock of [`now`](crate::now).
+pub fn until(deadline: Instant) -> Until {
+    Until { deadline }
+}
+
+/// A time: see [`until`].
+#[derive(Debug)]
+pub struct Until {
+    deadline: Instant,
+}
+
+impl Awaited for Until {
+    fn withdraw(&self, _: &Node) -> bool {
+        true
+    }
+
+    fn hand_on(&self, _: &Node) {}
+}
+
+impl Attempt for Until {
+    fn attempt(&self) -> bool {
+        now() >= self.deadline
+    }
+
+    /// Nobody tells it: whoever waits looks at the time.
+    fn enroll(&self, _: &Node) -> Enrolled {
+        Enrolled::Queued
+    }
+
+    fn settle(&self, _: &Node) -> bool {
+        true
+    }
+
+    fn under_lock(&self, _: &mut dyn FnMut()) {}
+
+    fn deadline(&self) -> Option<Instant> {
+        Some(self.deadline)
+    }
+}
+
+impl Case for Until {
+    type Output = ();
+
+    fn output(self) {}
+}
+
+/// Happens when the task is cancelled. Without this case a select is refused then.
+pub fn cancelled() -> Cancelled {
+    Cancelled(())
+}
+
+/// The cancellation of the task: see [`cancelled`].
+#[derive(Debug)]
+pub struct Cancelled(());
+
+impl Awaited for Cancelled {
+    fn withdraw(&self, _: &Node) -> bool {
+        true
+    }
+
+    fn hand_on(&self, _: &Node) {}
+}
+
+impl Attempt for Cancelled {
+    fn attempt(&self) -> bool {
+        worker::current_task().is_some_and(|task| task.word.level().is_some()) && !is_shielded()
+    }
+
+    /// Nobody tells it: the wait is refused.
+    fn enroll(&self, _: &Node) -> Enrolled {
+        Enrolled::Queued
+    }
+
+    fn settle(&self, _: &Node) -> bool {
+        true
+    }
+
+    fn under_lock(&self, _: &mut dyn FnMut()) {}
+
+    fn awaits_cancel(&self) -> bool {
+        true
+    }
+}
+
+impl Case for Cancelled {
+    type Output = ();
+
+    fn output(self) {}
+}
