@@ -8,6 +8,7 @@
 //! Models: `events_answer_or_too_late`, `events_push_or_wait`, `events_hand_on`.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
@@ -17,12 +18,14 @@ use sinew_fiber::raw::{Remote, is_shielded, polling};
 use sinew_fiber::{Cancelled, Hook, IntoValue, Level, Raised, Refused, Trace, Value};
 use sinew_sync::{Arc, Mutex};
 
+use crate::case::{Attempt, Case, Enrolled, block};
 use crate::clock::now;
 use crate::core::{Core, park_on_await};
 use crate::reach;
+use crate::select::Source;
 use crate::slots::TaskId;
 use crate::task::TaskRef;
-use crate::wait::{Awaited, Node, Queue, TOLD, Waiter, Waiting};
+use crate::wait::{Awaited, Node, Queue, TOLD, Waiter};
 use crate::worker;
 
 /// Which signals stop a task that has a supervisor, besides those that end it.
@@ -229,20 +232,82 @@ impl Events {
     }
 
     fn recv_by(&self, deadline: Option<Instant>) -> Result<Option<Event>, Refused> {
-        loop {
-            let node = Node::new(0);
-            {
-                let mut state = self.queue.0.lock();
-                if let Some(event) = state.events.pop_front() {
-                    return Ok(Some(event));
-                }
-                // SAFETY: `Waiting` takes it out before it goes.
-                unsafe { state.waiters.push(&node) };
-            }
-            if !Waiting::new(self, &node).wait(deadline)? {
-                return Ok(None);
-            }
+        let recv = RecvEvent::new(self);
+        Ok(if recv.attempt() || block(&recv, deadline)? { Some(recv.output()) } else { None })
+    }
+}
+
+/// The next event: see [`select::recv`](crate::select::recv).
+#[derive(Debug)]
+pub struct RecvEvent<'a> {
+    events: &'a Events,
+    event: RefCell<Option<Event>>,
+}
+
+impl<'a> RecvEvent<'a> {
+    fn new(events: &'a Events) -> RecvEvent<'a> {
+        RecvEvent { events, event: RefCell::new(None) }
+    }
+}
+
+impl Awaited for RecvEvent<'_> {
+    fn withdraw(&self, node: &Node) -> bool {
+        // SAFETY: it was pushed into this queue.
+        unsafe { self.events.queue.0.lock().waiters.remove(node) }
+    }
+
+    /// One that was told and does not look leaves the event to another.
+    fn hand_on(&self, _: &Node) {
+        let waiter = {
+            let mut state = self.events.queue.0.lock();
+            if state.events.is_empty() { None } else { state.waiters.tell(TOLD) }
+        };
+        waiter.into_iter().for_each(Waiter::wake);
+    }
+}
+
+impl Attempt for RecvEvent<'_> {
+    fn attempt(&self) -> bool {
+        let event = self.events.try_recv();
+        let received = event.is_some();
+        *self.event.borrow_mut() = event;
+        received
+    }
+
+    fn enroll(&self, node: &Node) -> Enrolled {
+        let mut state = self.events.queue.0.lock();
+        if !state.events.is_empty() {
+            return Enrolled::Again;
         }
+        // SAFETY: the node is new, and whoever enrolls it takes it out before it goes.
+        unsafe { state.waiters.push(node) };
+        Enrolled::Queued
+    }
+
+    /// Whoever is told may look; another may have been faster.
+    fn settle(&self, _: &Node) -> bool {
+        self.attempt()
+    }
+
+    fn under_lock(&self, change: &mut dyn FnMut()) {
+        let _state = self.events.queue.0.lock();
+        change();
+    }
+}
+
+impl Case for RecvEvent<'_> {
+    type Output = Event;
+
+    fn output(self) -> Event {
+        self.event.into_inner().expect("an event that was received")
+    }
+}
+
+impl<'a> Source for &'a Events {
+    type Case = RecvEvent<'a>;
+
+    fn into_case(self) -> RecvEvent<'a> {
+        RecvEvent::new(self)
     }
 }
 
@@ -263,22 +328,6 @@ impl EventSender {
         drop(state);
         waiter.into_iter().for_each(Waiter::wake);
         None
-    }
-}
-
-impl Awaited for Events {
-    fn withdraw(&self, node: &Node) -> bool {
-        // SAFETY: it was pushed into this queue.
-        unsafe { self.queue.0.lock().waiters.remove(node) }
-    }
-
-    /// One that was told and does not look leaves the event to another.
-    fn hand_on(&self, _: &Node) {
-        let waiter = {
-            let mut state = self.queue.0.lock();
-            if state.events.is_empty() { None } else { state.waiters.tell(TOLD) }
-        };
-        waiter.into_iter().for_each(Waiter::wake);
     }
 }
 
@@ -387,6 +436,7 @@ mod tests {
     use sinew_sync::{model, thread};
 
     use super::*;
+    use crate::wait::Waiting;
 
     fn event() -> Event {
         let task = TaskId::new(0, 0);
@@ -434,7 +484,7 @@ mod tests {
                 thread::spawn(move || drop(events.recv().unwrap()))
             };
             assert!(events.sender().push(event()).is_none());
-            drop(Waiting::new(&events, &node)); // as an unwind does
+            drop(Waiting::new(&RecvEvent::new(&events), &node)); // as an unwind does
             receiver.join().unwrap();
             assert!(events.is_empty());
         });

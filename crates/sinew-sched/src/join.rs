@@ -40,6 +40,10 @@ impl<T> JoinHandle<T> {
         JoinHandle { task, shared, _result: PhantomData }
     }
 
+    pub(crate) fn task(&self) -> &'static Task {
+        self.task
+    }
+
     /// The number of the task, for messages and events.
     pub fn id(&self) -> TaskId {
         self.task.id()

@@ -84,7 +84,7 @@ mod worker;
 
 pub use clock::{ManualClock, now};
 pub use current_thread::CurrentThread;
-pub use events::{Event, Events, Told};
+pub use events::{Event, Events, RecvEvent, Told};
 pub use future::{block_on, spawn_future};
 pub use join::JoinHandle;
 pub use runtime::{Builder, Runtime};

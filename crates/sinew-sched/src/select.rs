@@ -1,6 +1,6 @@
 //! Waiting for whichever of several things comes first.
 //!
-//! [`select!`](crate::select!) waits for cases: [`recv`], [`send`], [`sleep`], [`until`]
+//! [`select!`](crate::select!) waits for cases: [`recv`], [`send`], [`join`], [`sleep`], [`until`], [`lock`]
 //! and others; each is a value of this module's functions. Exactly one of them happens, and its arm runs when the others
 //! have been given up.
 //!
@@ -37,10 +37,11 @@
 //! If the waiter unwinds, since its task is killed, the nodes are withdrawn too, and what a case was given goes on to
 //! the next in line ([`Awaited::hand_on`](crate::wait::Awaited::hand_on)).
 //!
-//! Models: `select_two_channels`, `select_against_close`, `select_against_select`, `select_crossed`,
-//! `select_gives_up`, `select_unwinds`.
+//! Models: `select_two_senders`, `select_against_close`, `select_against_select`, `select_crossed`, `select_gives_up`,
+//! `select_unwinds`, `select_of_locks`, `select_of_permits`, `select_against_drop`.
 
 mod cases;
+mod join;
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -51,8 +52,10 @@ pub use crate::case::Case;
 use crate::case::{Attempt, Enrolled};
 use crate::clock::now;
 use crate::group::Group;
+pub use crate::sync::case::{Acquire, acquire, lock, read, write};
 use crate::wait::{self, Node};
 pub use cases::{Cancelled, Source, Until, cancelled, recv, send, sleep, until};
+pub use join::{Join, join};
 
 /// How many nodes are kept on the stack.
 const FEW: usize = 8;
@@ -65,6 +68,9 @@ thread_local! {
 /// Never inlined: the address of a thread-local must not be kept across a wait.
 #[inline(never)]
 fn next_start(cases: usize) -> usize {
+    if sinew_sync::MODEL {
+        return 0; // which a model can repeat
+    }
     START.with(|start| {
         let now = start.get();
         start.set(now.wrapping_add(1));
@@ -407,3 +413,6 @@ pub enum Either<T, O> {
 pub fn nothing() -> Infallible {
     unreachable!("one of the cases happened")
 }
+
+#[cfg(test)]
+mod tests;

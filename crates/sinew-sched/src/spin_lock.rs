@@ -1,4 +1,4 @@
-//! A lock for a few instructions: one exchange to take it, one store to give it back.
+//! A lock for a few instructions: one compare-and-swap to take it, one store to give it back.
 //!
 //! Whoever finds it taken pauses for longer and longer, then lets other threads run, since the holder may be one that
 //! does not. Only code of ours runs while it is held, none that waits, allocates without need, or calls back.
@@ -35,10 +35,15 @@ impl<T> SpinLock<T> {
 
     #[inline(always)]
     pub(crate) fn lock(&self) -> SpinGuard<'_, T> {
-        if self.locked.swap(true, Ordering::Acquire) {
+        if !self.take() {
             self.wait();
         }
         SpinGuard { lock: self }
+    }
+
+    #[inline(always)]
+    fn take(&self) -> bool {
+        self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[cold]
@@ -51,7 +56,7 @@ impl<T> SpinLock<T> {
             } else {
                 thread::yield_now();
             }
-            if !self.locked.load(Ordering::Relaxed) && !self.locked.swap(true, Ordering::Acquire) {
+            if !self.locked.load(Ordering::Relaxed) && self.take() {
                 return;
             }
         }

@@ -92,7 +92,7 @@ pub struct Node {
     group: *const Group,
     number: usize,
     /// What it waits for, for the kind of queue that it is in: a number of permits, a reader or a writer…
-    pub(crate) wants: usize,
+    pub(crate) wants: Cell<usize>,
     /// Where what it waits for is put, or taken from.
     pub(crate) place: Cell<*const ()>,
     queued: Cell<bool>,
@@ -115,7 +115,7 @@ impl Node {
             waiter: Cell::new(waiter),
             group: ptr::null(),
             number: 0,
-            wants,
+            wants: Cell::new(wants),
             place: Cell::new(ptr::null()),
             queued: Cell::new(false),
             previous: Cell::new(ptr::null()),
@@ -311,12 +311,7 @@ impl Queue {
     /// What the first node in the queue wants.
     pub(crate) fn first_wants(&self) -> Option<usize> {
         // SAFETY: nodes in the queue are valid.
-        unsafe { self.first.as_ref() }.map(|node| node.wants)
-    }
-
-    /// True if there is exactly one node in the queue.
-    pub(crate) fn has_one(&self) -> bool {
-        !self.is_empty() && self.first == self.last
+        unsafe { self.first.as_ref() }.map(|node| node.wants.get())
     }
 
     /// Puts `node` at the head of the queue.
@@ -382,6 +377,16 @@ impl Queue {
             }
         }
         true
+    }
+
+    /// Takes the first node out. None if it is dead, or there is none; otherwise it has to be told.
+    #[must_use = "the node has to be told"]
+    pub(crate) fn take_first(&mut self) -> Option<*const Node> {
+        let first = self.first;
+        // SAFETY: nodes in the queue are valid; a dead one is not touched after it is out.
+        let claimed = unsafe { first.as_ref() }?.claim();
+        self.remove_first();
+        claimed.then_some(first)
     }
 
     /// Takes the first node out that can be claimed, and those before it, which are dead. It has to be told.

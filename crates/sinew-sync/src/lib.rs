@@ -20,6 +20,8 @@ compile_error!("choose one model: --cfg loom or --cfg shuttle");
 
 pub mod cell;
 mod lock;
+#[cfg(loom)]
+mod parking;
 pub mod statics;
 
 #[cfg(not(any(loom, shuttle)))]
@@ -33,8 +35,18 @@ use shuttle as chosen;
 
 pub use chosen::sync::Arc;
 pub use chosen::sync::atomic;
-pub use chosen::{hint, thread};
+pub use chosen::hint;
+#[cfg(not(loom))]
+pub use chosen::thread;
 pub use lock::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Threads of the model.
+#[cfg(loom)]
+pub mod thread {
+    pub use loom::thread::{Builder, JoinHandle, spawn, yield_now};
+
+    pub use crate::parking::{Thread, current, park};
+}
 
 /// True in a build for a model checker.
 pub const MODEL: bool = cfg!(any(loom, shuttle));

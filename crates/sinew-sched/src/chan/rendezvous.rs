@@ -200,3 +200,6 @@ impl<T> Flavour<T> for Rendezvous<T> {
         change();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,8 +22,8 @@
 //! `returned`, which receivers look at first. Closing takes both locks, so nothing is put in after it; then it tells
 //! everybody who waits.
 //!
-//! Models: `ring_send_wakes`, `ring_recv_wakes`, `ring_fifo`, `ring_close`, `ring_withdraw_recv`, `ring_withdraw_send`,
-//! `ring_put_back`, `ring_full_and_empty`.
+//! Models: `ring_send_wakes`, `ring_recv_wakes`, `ring_in_order`, `ring_close`, `ring_close_drains`,
+//! `ring_withdraw_recv`, `ring_withdraw_send`, `ring_put_back`, `ring_forced`.
 
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
@@ -369,3 +369,6 @@ impl<T> Drop for Ring<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

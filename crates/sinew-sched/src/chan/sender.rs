@@ -124,10 +124,6 @@ impl<T, K> Sender<T, K> {
     pub fn close_err(&self, error: impl Into<Box<dyn Error + std::marker::Send + Sync>>) -> bool {
         self.channel.end(End::Failed(CloseError::new(error)))
     }
-
-    pub(crate) fn operation(&self, item: T) -> SendCase<'_, T> {
-        SendCase::new(&self.channel, item)
-    }
 }
 
 /// The item of a `send` that was given up.

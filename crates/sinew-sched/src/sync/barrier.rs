@@ -107,7 +107,7 @@ impl Awaited for Barrier {
         let mut meeting = self.meeting.lock();
         // SAFETY: it was pushed into this queue.
         let removed = unsafe { meeting.queue.remove(node) };
-        let in_time = removed && meeting.round == node.wants;
+        let in_time = removed && meeting.round == node.wants.get();
         if in_time {
             meeting.arrived -= 1;
         }

@@ -19,6 +19,9 @@
 //! - A waiter that withdraws clears QUEUED if it was the last, and RESERVED if that was its own. It owes nobody
 //!   anything: it did not have WOKEN, so whoever gave the lock back last, or has it, sees to the queue.
 //!
+//! A waiter that waits for other things too (a select) cannot come back as RESERVED. Whoever finds it first in the queue
+//! takes the lock for it at once, and gives it back if it turns out that the waiter has something else by now.
+//!
 //! So a waiter is woken in its turn and passed over at most once: others may take the lock while it is on its way, but
 //! when it has come and found the lock taken, the next one to give it back gives it to this waiter. Why not always: a
 //! lock that is given to a waiter is held by nobody for as long as that takes to run, and everybody else has to wait
@@ -37,6 +40,7 @@ use sinew_sync::atomic::{AtomicUsize, Ordering};
 use sinew_sync::{Mutex, const_unless_model};
 
 use super::spin::spin;
+use crate::case::Enrolled;
 use crate::wait::{Awaited, Node, Queue, Waiting};
 
 const LOCKED: usize = 1;
@@ -51,6 +55,9 @@ const YOURS: u8 = 2;
 
 /// What the node of a waiter wants that was told to try and did so in vain.
 const PASSED_OVER: usize = 1;
+
+/// What the node of a waiter wants that waits for other things too, and so cannot come back if it tries in vain.
+const HANDED: usize = 2;
 
 pub(super) struct Lock {
     word: AtomicUsize,
@@ -133,7 +140,7 @@ impl Lock {
     /// Takes the lock, or puts `node` into the queue.
     fn take_or_queue(&self, node: &Node) -> bool {
         let mut queue = self.queue.lock();
-        let passed_over = node.wants == PASSED_OVER;
+        let passed_over = node.wants.get() == PASSED_OVER;
         let (sets, clears) = if passed_over { (QUEUED | RESERVED, WOKEN) } else { (QUEUED, 0) };
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
@@ -155,20 +162,47 @@ impl Lock {
     fn wake_next(&self) {
         let mut queue = self.queue.lock();
         let mut word = self.word.load(Ordering::Relaxed);
-        let told = loop {
+        let what = loop {
             if word & LOCKED != 0 || word & (QUEUED | WOKEN) != QUEUED {
                 return;
             }
-            let (what, sets) = if word & RESERVED != 0 { (YOURS, LOCKED) } else { (TRY, WOKEN) };
-            let clears = if queue.has_one() { QUEUED | RESERVED } else { RESERVED };
-            let next = (word | sets) & !clears;
+            let is_handed = word & RESERVED != 0 || queue.first_wants() == Some(HANDED);
+            let (what, sets) = if is_handed { (YOURS, LOCKED) } else { (TRY, WOKEN) };
+            let next = (word | sets) & !RESERVED;
             match self.word.compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => break queue.tell(what),
+                Ok(_) => break what,
                 Err(now) => word = now,
             }
         };
+        let told = queue.tell(what);
+        if queue.is_empty() {
+            self.word.fetch_and(!QUEUED, Ordering::Relaxed);
+        }
         drop(queue);
-        told.expect("a queue that is QUEUED has a node").wake();
+        match told {
+            Some(waiter) => waiter.wake(),
+            // All who waited were dead, and so was the first: the lock was taken for it.
+            None => self.unlock(),
+        }
+    }
+
+    /// Takes the lock for one of several waits, or puts `node` into the queue.
+    pub(super) fn enroll(&self, node: &Node) -> Enrolled {
+        node.wants.set(HANDED);
+        if !self.take_or_queue(node) {
+            return Enrolled::Queued;
+        }
+        if node.claim() {
+            return Enrolled::Done;
+        }
+        self.unlock();
+        Enrolled::Taken
+    }
+
+    /// Calls `change` under the lock of the queue.
+    pub(super) fn under_lock(&self, change: &mut dyn FnMut()) {
+        let _queue = self.queue.lock();
+        change();
     }
 }
 
@@ -180,7 +214,7 @@ impl Awaited for Lock {
             return false;
         }
         let last = if queue.is_empty() { QUEUED } else { 0 };
-        let own = if node.wants == PASSED_OVER { RESERVED } else { 0 };
+        let own = if node.wants.get() == PASSED_OVER { RESERVED } else { 0 };
         self.word.fetch_and(!(last | own), Ordering::Relaxed);
         true
     }

@@ -42,6 +42,7 @@
 //! models; that of several locks together is `sync_bounded_queue` (shuttle).
 
 mod barrier;
+pub(crate) mod case;
 mod condvar;
 mod lock;
 mod mutex;

@@ -53,7 +53,7 @@ use crate::clock::now;
 /// A panic while the lock is held gives it back, and the value stays as it is: there is no poisoning. A task that is
 /// cancelled or killed while it waits leaves the queue; if the lock was being given to it, it is given on.
 pub struct Mutex<T: ?Sized> {
-    lock: Lock,
+    pub(super) lock: Lock,
     value: UnsafeCell<T>,
 }
 
@@ -169,7 +169,7 @@ pub struct MutexGuard<'a, T: ?Sized> {
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
     /// The caller has the lock.
     #[inline]
-    fn new(mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
+    pub(super) fn new(mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
         MutexGuard { mutex, _value: PhantomData }
     }
 

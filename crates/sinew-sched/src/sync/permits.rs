@@ -29,6 +29,7 @@ use sinew_sync::atomic::{AtomicUsize, Ordering};
 use sinew_sync::{Mutex, const_unless_model};
 
 use super::spin::spin;
+use crate::case::Enrolled;
 use crate::wait::{Awaited, Node, Queue, Waiter, Waiting, tell_each};
 
 const QUEUED: usize = 1;
@@ -127,16 +128,38 @@ impl Permits {
         Ok(if node.told() == YOURS { Acquired::Granted } else { Acquired::Closed })
     }
 
+    /// Takes `count` permits for one of several waits, or puts `node` into the queue.
+    pub(super) fn enroll(&self, count: usize, node: &Node) -> Enrolled {
+        node.wants.set(count);
+        match self.take_or_queue(node) {
+            None => Enrolled::Queued,
+            Some(_) if node.claim() => Enrolled::Done,
+            Some(acquired) => {
+                if acquired == Acquired::Granted {
+                    self.release(count);
+                }
+                Enrolled::Taken
+            }
+        }
+    }
+
+    /// Calls `change` under the lock of the queue.
+    pub(super) fn under_lock(&self, change: &mut dyn FnMut()) {
+        let _queue = self.queue.lock();
+        change();
+    }
+
     /// Takes the permits that `node` wants, or puts it into the queue.
     fn take_or_queue(&self, node: &Node) -> Option<Acquired> {
+        let wants = node.wants.get();
         let mut queue = self.queue.lock();
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             if word & CLOSED != 0 {
                 return Some(Acquired::Closed);
             }
-            let enough = word & QUEUED == 0 && word / ONE >= node.wants;
-            let next = if enough { word - node.wants * ONE } else { word | QUEUED };
+            let enough = word & QUEUED == 0 && word / ONE >= wants;
+            let next = if enough { word - wants * ONE } else { word | QUEUED };
             match self.word.compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) if enough => return Some(Acquired::Granted),
                 Ok(_) => break,
@@ -155,16 +178,21 @@ impl Permits {
     }
 
     fn grant_first(&self, queue: &mut Queue) -> Option<Waiter> {
-        if !self.clear_if_empty(queue) {
-            return None;
+        loop {
+            if !self.clear_if_empty(queue) {
+                return None;
+            }
+            let wanted = queue.first_wants()?;
+            // Others may add meanwhile, and see QUEUED; nobody takes.
+            if self.word.load(Ordering::Relaxed) / ONE < wanted {
+                return None;
+            }
+            if let Some(node) = queue.take_first() {
+                self.word.fetch_sub(wanted * ONE, Ordering::Acquire);
+                // SAFETY: it was taken out of the queue just now.
+                return Some(unsafe { Node::tell(node, YOURS) });
+            }
         }
-        let wanted = queue.first_wants()?;
-        // Others may add meanwhile, and see QUEUED; nobody takes.
-        if self.word.load(Ordering::Relaxed) / ONE < wanted {
-            return None;
-        }
-        self.word.fetch_sub(wanted * ONE, Ordering::Acquire);
-        queue.tell(YOURS)
     }
 
     /// Clears QUEUED if nobody is in the queue; false then.
@@ -191,7 +219,7 @@ impl Awaited for Permits {
 
     fn hand_on(&self, node: &Node) {
         if node.told() == YOURS {
-            self.release(node.wants);
+            self.release(node.wants.get());
         }
     }
 }

@@ -18,8 +18,8 @@ use sinew_sync::const_unless_model;
 use super::permits::{Acquired, MOST, Permits};
 use crate::clock::now;
 
-const READER: usize = 1;
-const WRITER: usize = MOST;
+pub(super) const READER: usize = 1;
+pub(super) const WRITER: usize = MOST;
 
 /// A value that many tasks and threads read at a time, or one changes.
 ///
@@ -47,7 +47,7 @@ const WRITER: usize = MOST;
 ///
 /// As for a [`Mutex`](super::Mutex): no poisoning, and who gives up leaves the queue to the others.
 pub struct RwLock<T: ?Sized> {
-    permits: Permits,
+    pub(super) permits: Permits,
     value: UnsafeCell<T>,
 }
 
@@ -179,7 +179,7 @@ pub struct RwLockReadGuard<'a, T: ?Sized> {
 impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
     /// The caller has a reader's permit.
     #[inline]
-    fn new(lock: &'a RwLock<T>) -> RwLockReadGuard<'a, T> {
+    pub(super) fn new(lock: &'a RwLock<T>) -> RwLockReadGuard<'a, T> {
         RwLockReadGuard { lock, _value: PhantomData }
     }
 }
@@ -218,7 +218,7 @@ pub struct RwLockWriteGuard<'a, T: ?Sized> {
 impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     /// The caller has all permits.
     #[inline]
-    fn new(lock: &'a RwLock<T>) -> RwLockWriteGuard<'a, T> {
+    pub(super) fn new(lock: &'a RwLock<T>) -> RwLockWriteGuard<'a, T> {
         RwLockWriteGuard { lock, _value: PhantomData }
     }
 

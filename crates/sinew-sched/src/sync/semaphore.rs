@@ -41,7 +41,7 @@ use crate::clock::now;
 /// Strictly first come first served: while somebody waits, nobody passes, also not who wants less. So a large request
 /// gets its permits, and the small ones behind it wait with it.
 pub struct Semaphore {
-    permits: Permits,
+    pub(super) permits: Permits,
 }
 
 impl Semaphore {
@@ -126,8 +126,8 @@ impl fmt::Debug for Semaphore {
 #[must_use = "permits are given back at once if they are not kept"]
 #[derive(Debug)]
 pub struct Permit<'a> {
-    semaphore: &'a Semaphore,
-    count: usize,
+    pub(super) semaphore: &'a Semaphore,
+    pub(super) count: usize,
 }
 
 impl Permit<'_> {

@@ -137,7 +137,7 @@ impl Awaited for Group {
         let mut inner = self.inner.lock();
         // SAFETY: it was pushed into this queue.
         let removed = unsafe { inner.queue.remove(node) };
-        removed && inner.round == node.wants
+        removed && inner.round == node.wants.get()
     }
 
     fn hand_on(&self, _: &Node) {}

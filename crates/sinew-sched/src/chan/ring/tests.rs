@@ -1,0 +1,163 @@
+//! Models of a ring: one place, so that everybody has to wait for everybody.
+
+use sinew_core::Instant;
+use sinew_sync::{Arc, model, model_bounded, thread};
+
+use crate::case::Attempt;
+use crate::chan::{Receiver, RecvError, Sender, bounded};
+use crate::wait::{Node, Waiting};
+
+/// A deadline that has passed stands for whatever makes a waiter give up.
+const PAST: Instant = Instant::from_nanos(0);
+
+fn recv_in_a_thread(receiver: &Receiver<u32>) -> thread::JoinHandle<Result<u32, RecvError>> {
+    let receiver = receiver.clone();
+    thread::spawn(move || receiver.recv())
+}
+
+fn send_in_a_thread(sender: &Sender<u32>, item: u32) -> thread::JoinHandle<bool> {
+    let sender = sender.clone();
+    thread::spawn(move || sender.send(item).is_ok())
+}
+
+#[test]
+fn a_receiver_that_waits_is_woken_by_an_item() {
+    model("ring_send_wakes", || {
+        let (sender, receiver) = bounded(1);
+        let received = recv_in_a_thread(&receiver);
+        sender.send(1).unwrap();
+        assert_eq!(received.join().unwrap().unwrap(), 1);
+    });
+}
+
+#[test]
+fn a_sender_that_waits_is_woken_by_room() {
+    model("ring_recv_wakes", || {
+        let (sender, receiver) = bounded(1);
+        sender.send(1).unwrap();
+        let sent = send_in_a_thread(&sender, 2);
+        assert_eq!(receiver.recv().unwrap(), 1);
+        assert_eq!(receiver.recv().unwrap(), 2);
+        assert!(sent.join().unwrap());
+    });
+}
+
+#[test]
+fn items_are_received_in_order_through_full_and_empty() {
+    model_bounded("ring_in_order", 3, || {
+        let (sender, receiver) = bounded(1);
+        let sends = thread::spawn(move || (1..=3).for_each(|item| sender.send(item).unwrap()));
+        (1..=3).for_each(|item| assert_eq!(receiver.recv().unwrap(), item));
+        assert!(matches!(receiver.recv(), Err(RecvError::Closed)));
+        sends.join().unwrap();
+    });
+}
+
+#[test]
+fn closing_wakes_both_sides() {
+    model_bounded("ring_close", 3, || {
+        let (sender, receiver) = bounded::<u32>(1);
+        let received = recv_in_a_thread(&receiver);
+        sender.close();
+        assert!(received.join().unwrap().is_err());
+        let (sender, _receiver) = bounded(1);
+        sender.send(1).unwrap();
+        let sent = send_in_a_thread(&sender, 2);
+        sender.close();
+        assert!(!sent.join().unwrap());
+    });
+}
+
+#[test]
+fn what_was_sent_before_the_close_is_received() {
+    model_bounded("ring_close_drains", 3, || {
+        let (sender, receiver) = bounded(1);
+        let sends = {
+            let sender = sender.clone();
+            thread::spawn(move || sender.send(1).is_ok())
+        };
+        let received = thread::spawn(move || receiver.iter().count() == 1);
+        sender.close();
+        assert_eq!(sends.join().unwrap(), received.join().unwrap());
+    });
+}
+
+#[test]
+fn a_receiver_that_gives_up_has_its_item_or_leaves_it() {
+    model("ring_withdraw_recv", || {
+        let (sender, receiver) = bounded(1);
+        let received = {
+            let receiver = receiver.clone();
+            thread::spawn(move || receiver.recv_until(PAST).unwrap().is_some())
+        };
+        sender.send(1).unwrap();
+        assert_eq!(received.join().unwrap(), receiver.try_recv().unwrap().is_none());
+    });
+}
+
+#[test]
+fn a_sender_that_gives_up_has_sent_its_item_or_keeps_it() {
+    model("ring_withdraw_send", || {
+        let (sender, receiver) = bounded(1);
+        sender.send(1).unwrap();
+        let kept = thread::spawn(move || sender.send_until(2, PAST).err().map(|unsent| unsent.item));
+        assert_eq!(receiver.recv().unwrap(), 1);
+        match kept.join().unwrap() {
+            Some(item) => assert_eq!((item, receiver.try_recv().is_err()), (2, true)),
+            None => assert_eq!(receiver.recv().unwrap(), 2),
+        }
+    });
+}
+
+/// A receiver that was given an item and unwinds, against another that comes to wait.
+#[test]
+fn an_item_that_is_given_back_reaches_the_next_receiver() {
+    model_bounded("ring_put_back", 3, || {
+        let (sender, receiver) = bounded(1);
+        let unwinds = {
+            let receiver = receiver.clone();
+            thread::spawn(move || {
+                let recv = receiver.operation();
+                let node = Node::new(0);
+                if recv.enroll(&node) == crate::case::Enrolled::Queued {
+                    drop(Waiting::new(&recv, &node)); // as an unwind does
+                }
+            })
+        };
+        let received = recv_in_a_thread(&receiver);
+        sender.send(1).unwrap();
+        unwinds.join().unwrap();
+        assert_eq!(received.join().unwrap().unwrap(), 1);
+    });
+}
+
+#[test]
+fn what_is_forced_in_drops_the_oldest_once() {
+    model("ring_forced", || {
+        let (sender, receiver) = bounded(1);
+        sender.send(1).unwrap();
+        let dropped = thread::spawn(move || sender.force_send(2).unwrap());
+        let first = receiver.recv().unwrap();
+        let dropped = dropped.join().unwrap();
+        match dropped {
+            Some(1) => assert_eq!(first, 2),
+            None => assert_eq!((first, receiver.try_recv().unwrap()), (1, Some(2))),
+            other => panic!("{other:?} was dropped"),
+        }
+    });
+}
+
+/// Nothing of a channel outlives it.
+#[test]
+fn items_that_nobody_receives_are_dropped_with_the_channel() {
+    model("ring_dropped", || {
+        let item = Arc::new(());
+        let (sender, receiver) = bounded(2);
+        sender.send(item.clone()).unwrap();
+        sender.send(item.clone()).unwrap();
+        let goes = thread::spawn(move || drop(receiver));
+        drop(sender);
+        goes.join().unwrap();
+        assert_eq!(Arc::strong_count(&item), 1);
+    });
+}

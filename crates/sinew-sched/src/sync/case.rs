@@ -1,0 +1,107 @@
+//! Locks and permits, as cases of a select.
+
+use std::fmt;
+
+use super::lock::Lock;
+use super::permits::Permits;
+use super::rwlock::{READER, WRITER};
+use super::{Mutex, MutexGuard, Permit, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore};
+use crate::case::{Attempt, Case, Enrolled};
+use crate::wait::{Awaited, Node};
+
+/// A lock, or permits, that a select waits for: see [`select::lock`](crate::select::lock).
+pub struct Acquire<'a, M: ?Sized, G> {
+    from: &'a M,
+    wanted: Wanted<'a>,
+    guard: fn(&'a M, usize) -> G,
+}
+
+enum Wanted<'a> {
+    Lock(&'a Lock),
+    Permits(&'a Permits, usize),
+}
+
+/// Locks `mutex`. Gives the guard.
+pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> Acquire<'_, Mutex<T>, MutexGuard<'_, T>> {
+    Acquire { from: mutex, wanted: Wanted::Lock(&mutex.lock), guard: |mutex, _| MutexGuard::new(mutex) }
+}
+
+/// Takes a share of `lock`. Gives the guard.
+pub fn read<T: ?Sized>(lock: &RwLock<T>) -> Acquire<'_, RwLock<T>, RwLockReadGuard<'_, T>> {
+    let wanted = Wanted::Permits(&lock.permits, READER);
+    Acquire { from: lock, wanted, guard: |lock, _| RwLockReadGuard::new(lock) }
+}
+
+/// Takes the whole of `lock`. Gives the guard.
+pub fn write<T: ?Sized>(lock: &RwLock<T>) -> Acquire<'_, RwLock<T>, RwLockWriteGuard<'_, T>> {
+    let wanted = Wanted::Permits(&lock.permits, WRITER);
+    Acquire { from: lock, wanted, guard: |lock, _| RwLockWriteGuard::new(lock) }
+}
+
+/// Takes so many permits of `semaphore`. Gives them.
+pub fn acquire(semaphore: &Semaphore, count: usize) -> Acquire<'_, Semaphore, Permit<'_>> {
+    let wanted = Wanted::Permits(&semaphore.permits, count);
+    Acquire { from: semaphore, wanted, guard: |semaphore, count| Permit { semaphore, count } }
+}
+
+impl<M: ?Sized, G> Awaited for Acquire<'_, M, G> {
+    fn withdraw(&self, node: &Node) -> bool {
+        match self.wanted {
+            Wanted::Lock(lock) => lock.withdraw(node),
+            Wanted::Permits(permits, _) => permits.withdraw(node),
+        }
+    }
+
+    fn hand_on(&self, node: &Node) {
+        match self.wanted {
+            Wanted::Lock(lock) => lock.hand_on(node),
+            Wanted::Permits(permits, _) => permits.hand_on(node),
+        }
+    }
+}
+
+impl<M: ?Sized, G> Attempt for Acquire<'_, M, G> {
+    fn attempt(&self) -> bool {
+        match self.wanted {
+            Wanted::Lock(lock) => lock.try_lock(),
+            Wanted::Permits(permits, count) => permits.try_acquire(count),
+        }
+    }
+
+    fn enroll(&self, node: &Node) -> Enrolled {
+        match self.wanted {
+            Wanted::Lock(lock) => lock.enroll(node),
+            Wanted::Permits(permits, count) => permits.enroll(count, node),
+        }
+    }
+
+    /// Who waits for several things is told when it has what it wants.
+    fn settle(&self, _: &Node) -> bool {
+        true
+    }
+
+    fn under_lock(&self, change: &mut dyn FnMut()) {
+        match self.wanted {
+            Wanted::Lock(lock) => lock.under_lock(change),
+            Wanted::Permits(permits, _) => permits.under_lock(change),
+        }
+    }
+}
+
+impl<'a, M: ?Sized, G> Case for Acquire<'a, M, G> {
+    type Output = G;
+
+    fn output(self) -> G {
+        let count = match self.wanted {
+            Wanted::Lock(_) => 1,
+            Wanted::Permits(_, count) => count,
+        };
+        (self.guard)(self.from, count)
+    }
+}
+
+impl<M: ?Sized, G> fmt::Debug for Acquire<'_, M, G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acquire").finish_non_exhaustive()
+    }
+}
