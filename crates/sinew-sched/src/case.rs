@@ -66,6 +66,7 @@ pub trait Case: Attempt {
 }
 
 /// Does `operation`, by blocking. False if the deadline has passed.
+#[inline(always)]
 pub(crate) fn block(operation: &impl Attempt, deadline: Option<Instant>) -> Result<bool, Refused> {
     loop {
         let node = Node::new(0);

@@ -369,7 +369,10 @@ macro_rules! select {
             None => None,
         }
     };
-    (@output $number:ident []) => { $crate::select::nothing() };
+    (@output $number:ident [$name:ident]) => {{
+        let _: usize = $number;
+        $crate::select::last($crate::select::Case::output($name))
+    }};
     (@output $number:ident [$name:ident $($names:ident)*]) => {
         match $number.checked_sub(1) {
             None => $crate::select::Either::This($crate::select::Case::output($name)),
@@ -410,8 +413,8 @@ pub enum Either<T, O> {
 
 /// There is no case behind the last.
 #[doc(hidden)]
-pub fn nothing() -> Infallible {
-    unreachable!("one of the cases happened")
+pub fn last<T>(output: T) -> Either<T, Infallible> {
+    Either::This(output)
 }
 
 #[cfg(test)]

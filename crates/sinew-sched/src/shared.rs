@@ -351,19 +351,37 @@ impl Shared {
         }
     }
 
-    /// Takes work that may run anywhere: from outsiders, then from the other workers.
-    pub(crate) fn steal(&self, worker: usize, into: &Queues) -> Option<&'static Task> {
+    /// Takes tasks that outsiders have spawned or woken.
+    pub(crate) fn steal_from_outside(&self, into: &Queues) -> Option<&'static Task> {
+        loop {
+            let steal = self.injector.steal_batch_and_pop(&into.new);
+            if !steal.is_retry() {
+                return steal.success();
+            }
+        }
+    }
+
+    /// The workers after this one, and round to the one before it.
+    fn others(&self, worker: usize) -> impl Iterator<Item = usize> {
         let workers = self.stealers.len();
+        (worker + 1..worker + workers).map(move |other| other % workers)
+    }
+
+    /// How many tasks the other workers have that may run anywhere.
+    pub(crate) fn backlog(&self, worker: usize) -> usize {
+        let queued = |other: usize| self.stealers[other].new.len() + self.stealers[other].woken.len();
+        self.others(worker).map(queued).sum()
+    }
+
+    /// Takes work that may run anywhere from the other workers.
+    pub(crate) fn steal(&self, worker: usize, into: &Queues) -> Option<&'static Task> {
         loop {
             let mut retry = false;
             let mut attempt = |steal: Steal<&'static Task>| {
                 retry |= steal.is_retry();
                 steal.success()
             };
-            if let Some(task) = attempt(self.injector.steal_batch_and_pop(&into.new)) {
-                return Some(task);
-            }
-            for victim in (worker + 1..worker + workers).map(|victim| victim % workers) {
+            for victim in self.others(worker) {
                 let Stealers { new, woken, .. } = &self.stealers[victim];
                 if let Some(task) = attempt(woken.steal_batch_and_pop(&into.woken)) {
                     return Some(task);

@@ -18,11 +18,13 @@ mod search;
 use std::cell::{Cell, UnsafeCell};
 use std::ptr;
 
+use sinew_core::Instant;
 use sinew_fiber::raw::{Place, Running, StackPointer, switch};
 use sinew_fiber::{Refused, StackError, await_};
 use sinew_sync::atomic::Ordering;
 
 use crate::core::Core;
+use crate::cpu;
 use crate::placement::Stopwatch;
 use crate::queues::{Deque, Stealer};
 use crate::reach;
@@ -94,6 +96,11 @@ pub(crate) struct Worker {
     /// All other workers were in bed when this one got up, and it has not woken one: nobody looks whether it has a
     /// backlog.
     unwatched: Cell<bool>,
+    /// There is a processor for each worker: one that looks for work for a while takes nobody's.
+    may_spin: bool,
+    /// Since when the others have had a backlog, as far as this worker has seen while it looked for work, and how long it
+    /// was when it looked last.
+    backlog: Cell<Option<(Instant, usize)>>,
     /// How many lone tasks to let pass before another worker is woken for one.
     lone: Cell<u32>,
     /// The worker that was last handed a task of a kind that is spread.
@@ -256,6 +263,8 @@ impl Worker {
             active: Cell::new(ptr::null()),
             left: Cell::new(Left::Nothing),
             unwatched: Cell::new(true),
+            may_spin: shared.inboxes.len() <= cpu::parallelism(),
+            backlog: Cell::new(None),
             lone: Cell::new(0),
             next_in_turn: Cell::new(index),
             stopwatch: Stopwatch::new(),

@@ -33,9 +33,9 @@ use loom as chosen;
 #[cfg(shuttle)]
 use shuttle as chosen;
 
+pub use chosen::hint;
 pub use chosen::sync::Arc;
 pub use chosen::sync::atomic;
-pub use chosen::hint;
 #[cfg(not(loom))]
 pub use chosen::thread;
 pub use lock::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -153,6 +153,7 @@ trait Flavour<T> {
     fn under_recv_lock(&self, change: &mut dyn FnMut());
 }
 
+#[allow(clippy::large_enum_variant, reason = "there is one for each channel, behind a pointer")]
 enum Kind<T> {
     Ring(Ring<T>),
     Rendezvous(Rendezvous<T>),

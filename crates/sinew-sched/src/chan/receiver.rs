@@ -32,13 +32,14 @@ impl<T, K> Receiver<T, K> {
     ///
     /// If the channel has ended and nothing is left in it; if it has to wait and the task is cancelled, or must not block
     /// here.
-    #[inline]
+    #[inline(always)]
     pub fn recv(&self) -> Result<T, RecvError> {
         let recv = self.operation();
-        if matches!(self.channel.kind, Kind::Rendezvous(_)) || !recv.try_now() {
-            block(&recv, None)?;
+        // A rendezvous finds out while it enrolls.
+        if matches!(self.channel.kind, Kind::Ring(_)) && recv.try_now() {
+            return recv.output();
         }
-        recv.output()
+        recv_slowly(recv)
     }
 
     /// Like [`recv`](Receiver::recv), but waits at most so long: none if the time has passed.
@@ -113,6 +114,12 @@ impl<T, K> Receiver<T, K> {
     }
 }
 
+#[inline(never)]
+fn recv_slowly<T>(recv: RecvCase<'_, T>) -> Result<T, RecvError> {
+    block(&recv, None)?;
+    recv.output()
+}
+
 /// The items of a channel, as they come: see [`Receiver::iter`].
 #[derive(Debug)]
 pub struct Iter<'a, T, K>(&'a Receiver<T, K>);
@@ -120,6 +127,7 @@ pub struct Iter<'a, T, K>(&'a Receiver<T, K>);
 impl<T, K> Iterator for Iter<'_, T, K> {
     type Item = T;
 
+    #[inline]
     #[track_caller]
     fn next(&mut self) -> Option<T> {
         next_of(self.0)
@@ -145,6 +153,7 @@ pub struct IntoIter<T, K>(Receiver<T, K>);
 impl<T, K> Iterator for IntoIter<T, K> {
     type Item = T;
 
+    #[inline]
     #[track_caller]
     fn next(&mut self) -> Option<T> {
         next_of(&self.0)
@@ -169,14 +178,22 @@ impl<'a, T, K> IntoIterator for &'a Receiver<T, K> {
     }
 }
 
+#[inline(always)]
 #[track_caller]
 fn next_of<T, K>(receiver: &Receiver<T, K>) -> Option<T> {
     match receiver.recv() {
         Ok(item) => Some(item),
-        Err(RecvError::Refused(refused)) if refused.reason() == Reason::Cancelled => {
-            sinew_fiber::error(Cancelled)
-        }
-        Err(RecvError::Refused(refused)) => sinew_fiber::error(refused),
-        Err(_) => None,
+        Err(error) => end_of_items(error),
+    }
+}
+
+/// An iterator has no errors: it ends, or unwinds.
+#[cold]
+#[track_caller]
+fn end_of_items<T>(error: RecvError) -> Option<T> {
+    match error {
+        RecvError::Refused(refused) if refused.reason() == Reason::Cancelled => sinew_fiber::error(Cancelled),
+        RecvError::Refused(refused) => sinew_fiber::error(refused),
+        _ => None,
     }
 }

@@ -34,9 +34,14 @@ impl<T, K> Sender<T, K> {
     /// # Errors
     ///
     /// With the item, if the channel has ended, or if it has to wait and the task is cancelled or must not block here.
-    #[inline]
+    #[inline(always)]
     pub fn send(&self, item: T) -> Result<(), SendError<T>> {
-        self.send_by(item, None)
+        let send = SendCase::new(&self.channel, item);
+        // A rendezvous finds out while it enrolls.
+        if matches!(self.channel.kind, Kind::Ring(_)) && send.try_now() {
+            return send.output();
+        }
+        send_slowly(send, None)
     }
 
     /// Like [`send`](Sender::send), but waits at most so long.
@@ -45,7 +50,7 @@ impl<T, K> Sender<T, K> {
     ///
     /// As for [`send`](Sender::send), and [`Unsent::TimedOut`].
     pub fn send_timeout(&self, item: T, timeout: Duration) -> Result<(), SendError<T>> {
-        self.send_by(item, Some(now() + timeout))
+        self.send_by(item, now() + timeout)
     }
 
     /// Like [`send`](Sender::send), but waits at most until `deadline`, on the clock of [`now`].
@@ -54,21 +59,12 @@ impl<T, K> Sender<T, K> {
     ///
     /// As for [`send`](Sender::send), and [`Unsent::TimedOut`].
     pub fn send_until(&self, item: T, deadline: Instant) -> Result<(), SendError<T>> {
-        self.send_by(item, Some(deadline))
+        self.send_by(item, deadline)
     }
 
-    #[inline]
-    fn send_by(&self, item: T, deadline: Option<Instant>) -> Result<(), SendError<T>> {
+    fn send_by(&self, item: T, deadline: Instant) -> Result<(), SendError<T>> {
         let send = SendCase::new(&self.channel, item);
-        // A rendezvous finds out while it enrolls.
-        if matches!(self.channel.kind, Kind::Rendezvous(_)) || !send.try_now() {
-            match block(&send, deadline) {
-                Ok(true) => (),
-                Ok(false) => return Err(unsent(send, Unsent::TimedOut)),
-                Err(refused) => return Err(unsent(send, refused)),
-            }
-        }
-        send.output()
+        if send.try_now() { send.output() } else { send_slowly(send, Some(deadline)) }
     }
 
     /// Sends `item` if that needs no wait: if there is room for it, or at a channel that holds nothing a receiver that
@@ -123,6 +119,15 @@ impl<T, K> Sender<T, K> {
     /// before.
     pub fn close_err(&self, error: impl Into<Box<dyn Error + std::marker::Send + Sync>>) -> bool {
         self.channel.end(End::Failed(CloseError::new(error)))
+    }
+}
+
+#[inline(never)]
+fn send_slowly<T>(send: SendCase<'_, T>, deadline: Option<Instant>) -> Result<(), SendError<T>> {
+    match block(&send, deadline) {
+        Ok(true) => send.output(),
+        Ok(false) => Err(unsent(send, Unsent::TimedOut)),
+        Err(refused) => Err(unsent(send, refused)),
     }
 }
 

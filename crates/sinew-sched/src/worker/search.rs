@@ -4,7 +4,10 @@
 //! kept waiting by those who are always ready. A worker that finds nothing here looks everywhere, and sleeps in the end.
 //! The order is in `docs/scheduler.md`; how nothing is missed on the way to bed, in [`crate::shared`].
 
+use std::time::Duration;
+
 use super::{Queues, Worker, count};
+use crate::clock::system_now;
 use crate::placement;
 use crate::queues::Steal;
 use crate::shared::{Inbox, OVERDUE};
@@ -16,8 +19,16 @@ const FAIR: u32 = 61;
 /// Every how many of those turns the timers of the other workers are looked at as well.
 const OTHERS: u32 = 16;
 
-/// How often a worker looks for work before it sleeps.
-const SEARCHES: u32 = 200;
+/// How long others have to have a backlog before a worker that is idle takes from it. Tasks that talk to each other are
+/// spawned together, and start and block one after the other within this time, on one worker, where talking is cheap.
+const PATIENCE: Duration = Duration::from_micros(20);
+
+/// How long a backlog is at most that may be gone in a moment.
+const SHORT: usize = 16;
+
+/// How long a worker looks for work before it sleeps: longer than it takes another to answer, and shorter than it takes to
+/// be woken.
+const SEARCH: Duration = Duration::from_micros(40);
 
 impl Worker {
     /// Queues a task that may go on anywhere.
@@ -123,7 +134,7 @@ impl Worker {
         let left = self.steps.get().filter(|left| *left > 0)?;
         self.receive();
         self.timers().expire(&self.shared.clock);
-        let task = self.find_any().or_else(|| self.shared.steal(self.index, &self.queues))?;
+        let task = self.find_any().or_else(|| self.shared.steal_from_outside(&self.queues))?;
         self.steps.set(Some(left - 1));
         Some(task)
     }
@@ -172,7 +183,8 @@ impl Worker {
         }
         let mut slept = false;
         loop {
-            for _ in 0..SEARCHES {
+            let until = system_now() + SEARCH;
+            loop {
                 self.receive();
                 self.timers().expire(&self.shared.clock);
                 let found = self.find().or_else(|| self.steal());
@@ -182,7 +194,12 @@ impl Worker {
                     }
                     return Some(task);
                 }
-                sinew_sync::hint::spin_loop();
+                if !self.may_spin || system_now() >= until {
+                    break;
+                }
+            }
+            if self.backlog.get().is_some() {
+                continue; // in a moment it is worth taking, or gone
             }
             if self.shared.tell_idle() {
                 self.shared.wake_all();
@@ -195,16 +212,39 @@ impl Worker {
             }
             self.shared.found_nothing();
             self.shared.sleep(self.index, self.timers().next());
+            self.backlog.set(None);
             slept = true;
         }
     }
 
     fn steal(&self) -> Option<&'static Task> {
-        let stolen = self.shared.steal(self.index, &self.queues);
+        let from_outside = self.shared.steal_from_outside(&self.queues);
+        let stolen = from_outside.or_else(|| match self.others_have_a_backlog() {
+            true => self.shared.steal(self.index, &self.queues),
+            false => None,
+        });
         if stolen.is_some() {
             self.shared.found_something();
         }
         stolen
+    }
+
+    /// True if others have had more to do than they get round to since some time ago. A short backlog that gets shorter is
+    /// being seen to.
+    fn others_have_a_backlog(&self) -> bool {
+        let len = self.shared.backlog(self.index);
+        if len == 0 {
+            self.backlog.set(None);
+            return false;
+        }
+        let now = system_now();
+        let since = match self.backlog.get() {
+            Some((_, before)) if len < before && len <= SHORT => now,
+            Some((since, _)) => since,
+            None => now,
+        };
+        self.backlog.set(Some((since, len)));
+        now - since >= PATIENCE
     }
 
     /// Looks whether others have too much to do. For one that has not changed tasks since the last look it does what does
