@@ -22,7 +22,7 @@ use crate::worker;
 
 pub(crate) struct Core {
     /// Where the core goes on when it is not active.
-    pub(crate) sp: Cell<StackPointer>,
+    pub(crate) sp: Saved,
     pub(crate) shared: &'static Shared,
     /// The worker that the core belongs to; for that of a task that migrates, the last one.
     pub(crate) worker: Cell<usize>,
@@ -32,6 +32,24 @@ pub(crate) struct Core {
     /// The task that runs here can be [reached](crate::reach), which has to end with it.
     pub(crate) reached: Cell<bool>,
     root: Root,
+}
+
+/// A saved stack pointer. It is written at every switch, so it has a cache line of its own: whoever wakes a task from
+/// another processor reads the rest of its core.
+#[repr(align(64))]
+pub(crate) struct Saved(Cell<StackPointer>);
+
+impl Saved {
+    #[inline(always)]
+    pub(crate) fn get(&self) -> StackPointer {
+        self.0.get()
+    }
+
+    /// Where a switch saves it.
+    #[inline(always)]
+    pub(crate) fn as_ptr(&self) -> *mut StackPointer {
+        self.0.as_ptr()
+    }
 }
 
 /// The hook of tasks: await parks the task, any other signal that reaches its root goes on.
@@ -71,15 +89,23 @@ impl Core {
         let stack = Stack::take(size)?;
         // SAFETY: the core and the loop's frames are small; the core goes with the root, in `free`.
         let (root, core, top) = unsafe { place_task_root::<Core>(stack) };
-        let sp = Cell::new(ptr::null_mut());
+        let sp = Saved(Cell::new(ptr::null_mut()));
         let (worker, reached) = (Cell::new(worker), Cell::new(false));
         let fresh = Core { sp, shared, worker, size, private, reached, root };
         // SAFETY: the place is the core's; the frames start below it, where the stack is the core's alone.
         unsafe {
             core.write(fresh);
-            (*core).sp.set(prepare(top, worker::core_main, core.cast()));
+            (*core).sp.0.set(prepare(top, worker::core_main, core.cast()));
         }
         Ok(core)
+    }
+
+    /// The core belongs to this worker now.
+    #[inline(always)]
+    pub(crate) fn go_to(&self, worker: usize) {
+        if self.worker.get() != worker {
+            self.worker.set(worker);
+        }
     }
 
     /// Gives a spare core's stack back.

@@ -81,8 +81,8 @@ impl Shared {
         let mail = if inbox.is_empty() { "empty" } else { "not empty" };
         let queues = &self.stealers[index];
         let (new, woken, handed) = (queues.new.len(), queues.woken.len(), queues.handed.len());
-        let spawned = inbox.spawned.load(Ordering::Relaxed);
-        let ended = inbox.ended.load(Ordering::Relaxed);
+        let spawned = inbox.own.spawned.load(Ordering::Relaxed);
+        let ended = inbox.own.ended.load(Ordering::Relaxed);
         write!(text, "worker {index}: {asleep}, inbox {mail}, {new} new, {woken} woken, {handed} handed, ")?;
         write!(text, "spawned {spawned}, ended {ended}, ")?;
         match inbox.timers.next() {
@@ -117,7 +117,7 @@ impl Shared {
             node if node.is_null() => "not joined yet",
             _ => "joined",
         };
-        let runs = |inbox: &Inbox| ptr::eq(inbox.running.load(Ordering::Relaxed), task);
+        let runs = |inbox: &Inbox| ptr::eq(inbox.own.running.load(Ordering::Relaxed), task);
         let runs_on = self.inboxes.iter().position(runs);
         // The rest may be about the next task of the slot: then this one has ended.
         (task.state.id() == seen.id).then_some(Some(Shown { seen, runs_on, level, handle }))

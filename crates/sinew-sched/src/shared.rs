@@ -112,10 +112,16 @@ pub(crate) struct Inbox {
     thread: OnceLock<Thread>,
     pub(crate) timers: Timers,
     pub(crate) watch: Watch,
-    /// Tasks that the worker has spawned and ended. Only the worker writes them.
+    pub(crate) own: Own,
+}
+
+/// What only the worker writes, often: on cache lines of its own.
+#[repr(align(128))]
+pub(crate) struct Own {
+    /// Tasks that the worker has spawned and ended.
     pub(crate) spawned: AtomicU64,
     pub(crate) ended: AtomicU64,
-    /// The task that the worker runs, for who looks on. Only the worker writes it.
+    /// The task that the worker runs, for who looks on.
     pub(crate) running: AtomicPtr<Task>,
 }
 
@@ -127,9 +133,11 @@ impl Inbox {
             thread: OnceLock::new(),
             timers: Timers::new(),
             watch: Watch::new(),
-            spawned: AtomicU64::new(0),
-            ended: AtomicU64::new(0),
-            running: AtomicPtr::new(ptr::null_mut()),
+            own: Own {
+                spawned: AtomicU64::new(0),
+                ended: AtomicU64::new(0),
+                running: AtomicPtr::new(ptr::null_mut()),
+            },
         }
     }
 
@@ -447,8 +455,8 @@ impl Shared {
 
     /// The same, and the word with the count of the outsiders' tasks that it was found by.
     fn active_and_outside(&self) -> (u64, u64) {
-        let ended: u64 = self.inboxes.iter().map(|inbox| inbox.ended.load(Ordering::Acquire)).sum();
-        let spawned: u64 = self.inboxes.iter().map(|inbox| inbox.spawned.load(Ordering::Acquire)).sum();
+        let ended: u64 = self.inboxes.iter().map(|inbox| inbox.own.ended.load(Ordering::Acquire)).sum();
+        let spawned: u64 = self.inboxes.iter().map(|inbox| inbox.own.spawned.load(Ordering::Acquire)).sum();
         let outside = self.spawned_outside.load(Ordering::Acquire);
         (spawned + (outside & !ENDED) - ended, outside)
     }

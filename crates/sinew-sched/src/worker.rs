@@ -348,13 +348,13 @@ impl Worker {
     fn run(&self, task: &'static Task) {
         task.state.begin();
         self.current.set(Some(task));
-        self.inbox.running.store(ptr::from_ref(task).cast_mut(), Ordering::Relaxed);
+        self.inbox.own.running.store(ptr::from_ref(task).cast_mut(), Ordering::Relaxed);
     }
 
     #[inline(always)]
     fn run_nothing(&self) {
         self.current.set(None);
-        self.inbox.running.store(ptr::null_mut(), Ordering::Relaxed);
+        self.inbox.own.running.store(ptr::null_mut(), Ordering::Relaxed);
     }
 
     /// The timers of this worker.
@@ -396,7 +396,7 @@ impl Worker {
         self.run(task);
         self.left.set(Left::Spare(core));
         self.active.set(to);
-        to.worker.set(self.index);
+        to.go_to(self.index);
         // SAFETY: the task was parked or has yielded on that core, and it is ours to continue.
         unsafe { switch(core.sp.as_ptr(), to.sp.get()) };
         here().arrived();
@@ -486,7 +486,7 @@ impl Worker {
             Some(next) => match next.home() {
                 Home::Core(to) => {
                     self.run(next);
-                    to.worker.set(self.index);
+                    to.go_to(self.index);
                     ptr::from_ref(to)
                 }
                 _ => {
@@ -594,7 +594,7 @@ impl Worker {
         // The destructor may have blocked, and a task that migrates may have gone on elsewhere.
         let worker = here();
         worker.run_nothing();
-        count(&worker.inbox.ended);
+        count(&worker.inbox.own.ended);
     }
 
     /// The last step of a child of a scope.
@@ -623,7 +623,7 @@ impl Worker {
         children.ended();
         let worker = here();
         worker.run_nothing();
-        count(&worker.inbox.ended);
+        count(&worker.inbox.own.ended);
     }
 }
 

@@ -57,7 +57,7 @@ fn of_two_workers_that_end_the_last_tasks_one_sees_it() {
         shared.spawned_outside.store(2, Ordering::Relaxed);
         shared.stopping.store(true, Ordering::Relaxed);
         let ends = |shared: &Shared, worker: usize| {
-            shared.inboxes[worker].ended.store(1, Ordering::Release);
+            shared.inboxes[worker].own.ended.store(1, Ordering::Release);
             shared.tell_idle()
         };
         let other = {
@@ -83,7 +83,7 @@ fn a_task_from_outside_is_run_or_refused() {
                 loop {
                     while shared.injector.steal().success().is_some() {
                         ran += 1;
-                        shared.inboxes[0].ended.store(ran, Ordering::Release);
+                        shared.inboxes[0].own.ended.store(ran, Ordering::Release);
                     }
                     if shared.tell_idle() {
                         return ran;

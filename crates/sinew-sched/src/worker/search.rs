@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use sinew_sync::hint::spin_loop;
+
 use super::{Queues, Worker, count};
 use crate::clock::system_now;
 use crate::placement;
@@ -26,6 +28,9 @@ const PATIENCE: Duration = Duration::from_micros(20);
 /// How long a backlog is at most that may be gone in a moment.
 const SHORT: usize = 16;
 
+/// How often a worker that looks for work looks into its inbox before it looks elsewhere.
+const LOOKS: u32 = 8;
+
 /// How long a worker looks for work before it sleeps: longer than it takes another to answer, and shorter than it takes to
 /// be woken.
 const SEARCH: Duration = Duration::from_micros(40);
@@ -40,7 +45,7 @@ impl Worker {
     /// Queues a task that was just made.
     #[inline]
     pub(crate) fn push_new(&self, task: &'static Task) {
-        count(&self.inbox.spawned);
+        count(&self.inbox.own.spawned);
         if placement::spreads(task.table()) {
             return self.hand_out(task);
         }
@@ -62,7 +67,7 @@ impl Worker {
 
     /// Queues a task that was just made and must run here.
     pub(crate) fn push_new_pinned(&self, task: &'static Task) {
-        count(&self.inbox.spawned);
+        count(&self.inbox.own.spawned);
         self.push_ready(task);
         if self.unwatched.replace(false) {
             self.shared.wake_one(); // nobody else can run it, but somebody has to look whether this worker is stuck
@@ -185,6 +190,8 @@ impl Worker {
         loop {
             let until = system_now() + SEARCH;
             loop {
+                // What comes from others comes to the inbox first of all.
+                (0..LOOKS).take_while(|_| self.may_spin && self.inbox.is_empty()).for_each(|_| spin_loop());
                 self.receive();
                 self.timers().expire(&self.shared.clock);
                 let found = self.find().or_else(|| self.steal());
