@@ -281,7 +281,7 @@ impl Worker {
     }
 
     /// Waits once, for whoever runs on this thread: until its task is unparked, or perhaps less long.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn wait(&self) -> Result<(), Refused> {
         let task = self.current.get().expect("a worker runs nothing but tasks");
         match self.place().awaits_alone(&task.word) {
@@ -301,7 +301,7 @@ impl Worker {
         self.leave(task, running, Left::Nothing);
     }
 
-    #[inline]
+    #[inline(always)]
     fn park(&self, running: Running) {
         let task = self.current.get().expect("only tasks park");
         if !task.state.take_notification() {
