@@ -1,21 +1,28 @@
 //! Channels: what it costs to hand items over, on one worker as tasks are placed by default, and across workers.
 
+mod peers;
+
 use std::hint;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use sinew_sched::chan::{self, Receiver, Sender};
+use sinew_sched::select::recv;
 use sinew_sched::sync::oneshot;
-use sinew_sched::{JoinHandle, Runtime, spawn};
+use sinew_sched::{JoinHandle, Runtime, select, spawn};
 
-use crate::measure::report;
+use crate::measure::{Side, compare, compare_as, report};
 use crate::{Bench, Number};
 
 /// The workers of sinew and of tokio.
 const WORKERS: usize = 2;
 
-pub(crate) const BENCHES: [Bench; 5] = [
+/// Who sends to the one that selects, and how far each may run ahead.
+const PRODUCERS: u64 = 8;
+const ROOM: usize = 64;
+
+pub(crate) const BENCHES: [Bench; 8] = [
     Bench {
         name: "pingpong_unbuffered",
         about: "two tasks hand a number to and fro over two channels that hold nothing",
@@ -32,8 +39,9 @@ pub(crate) const BENCHES: [Bench; 5] = [
         metric: "ns_per_roundtrip",
         numbers: &[Number { name: "round trips", default: 300_000, small: 1_000 }],
         run: |bench, numbers| {
-            let trips = numbers[0];
-            per(bench, run(move || pingpong(trips, Place::Elsewhere)), trips);
+            let sinew = |trips| run(move || pingpong(trips, Place::Elsewhere));
+            let sides: [Side; 2] = [("sinew", sinew), ("bare", peers::bare_pingpong)];
+            compare(bench, numbers[0], &sides);
         },
     },
     Bench {
@@ -64,6 +72,45 @@ pub(crate) const BENCHES: [Bench; 5] = [
         run: |bench, numbers| {
             let items = numbers[0];
             per(bench, run(move || mpmc(items)), items);
+        },
+    },
+    Bench {
+        name: "select_8",
+        about: "eight tasks send so many numbers, over a channel for 64 each, to one that selects",
+        metric: "ns_per_item",
+        numbers: &[Number { name: "items", default: 1_000_000, small: 10_000 }],
+        run: |bench, numbers| {
+            let sides: [Side; 3] = [
+                ("sinew", |items| run(move || select_8(items))),
+                ("crossbeam", peers::crossbeam_select),
+                ("tokio", peers::tokio_select),
+            ];
+            compare(bench, numbers[0], &sides);
+        },
+    },
+    Bench {
+        name: "wake_1_of_1000",
+        about: "wake one of so many tasks that wait at one channel, and wait for its answer",
+        metric: "ns_per_wake",
+        numbers: &[
+            Number { name: "waiters", default: 1_000, small: 10 },
+            Number { name: "wakes", default: 1_000_000, small: 1_000 },
+        ],
+        run: |bench, numbers| {
+            let waiters = numbers[0];
+            let sinew = move |wakes| run(move || wake_one(waiters, wakes));
+            let tokio = move |wakes| peers::tokio_wake(waiters, wakes);
+            compare_as(bench.name, bench.metric, numbers[1], &[("sinew", &sinew), ("tokio", &tokio)]);
+        },
+    },
+    Bench {
+        name: "chan_thread",
+        about: "a thread that is no worker sends so many numbers to a task, over a channel for 1,024",
+        metric: "ns_per_item",
+        numbers: &[Number { name: "items", default: 10_000_000, small: 10_000 }],
+        run: |bench, numbers| {
+            let sides: [Side; 2] = [("sinew", from_thread), ("crossbeam", peers::crossbeam_thread)];
+            compare(bench, numbers[0], &sides);
         },
     },
 ];
@@ -144,4 +191,67 @@ fn mpmc(items: u64) -> Duration {
     let received: u64 = receivers.into_iter().map(|task| task.join().expect("it returns")).sum();
     assert_eq!(received, items / 4 * 4);
     start.elapsed()
+}
+
+fn select_8(items: u64) -> Duration {
+    let start = Instant::now();
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..PRODUCERS).map(|_| chan::bounded::<u64>(ROOM)).unzip();
+    for sender in senders {
+        let sends = move || (0..items / PRODUCERS).try_for_each(|number| sender.send(number));
+        spawn(sends).detach();
+    }
+    let mut receivers: [Option<Receiver<u64>>; 8] =
+        receivers.into_iter().map(Some).collect::<Vec<_>>().try_into().expect("there are eight");
+    let (mut received, mut open) = (0, PRODUCERS);
+    while open > 0 {
+        let [a, b, c, d, e, f, g, h] = receivers.each_ref();
+        let (number, item) = select! {
+            item = recv(a.as_ref()) => (0, item),
+            item = recv(b.as_ref()) => (1, item),
+            item = recv(c.as_ref()) => (2, item),
+            item = recv(d.as_ref()) => (3, item),
+            item = recv(e.as_ref()) => (4, item),
+            item = recv(f.as_ref()) => (5, item),
+            item = recv(g.as_ref()) => (6, item),
+            item = recv(h.as_ref()) => (7, item),
+        }
+        .expect("nobody cancels");
+        match item {
+            Ok(_) => received += 1,
+            Err(_) => {
+                receivers[number] = None;
+                open -= 1;
+            }
+        }
+    }
+    assert_eq!(received, items / PRODUCERS * PRODUCERS);
+    start.elapsed()
+}
+
+fn wake_one(waiters: u64, wakes: u64) -> Duration {
+    let (sender, receiver) = chan::rendezvous::<u64>();
+    let (answer, answers) = chan::bounded(1);
+    for _ in 0..waiters {
+        let (receiver, answer) = (receiver.clone(), answer.clone());
+        spawn(move || receiver.iter().try_for_each(|number| answer.send(number))).detach();
+    }
+    let wake = |number| {
+        sender.send(number).expect("they wait");
+        assert_eq!(answers.recv().expect("one has woken"), number);
+    };
+    (0..waiters).for_each(wake); // all of them have started and wait again
+    let start = Instant::now();
+    (0..wakes).for_each(wake);
+    start.elapsed()
+}
+
+fn from_thread(items: u64) -> Duration {
+    run(move || {
+        let (sender, receiver) = chan::bounded(1024);
+        let start = Instant::now();
+        let sends = std::thread::spawn(move || (0..items).try_for_each(|number| sender.send(number)));
+        assert_eq!(receiver.iter().sum::<u64>(), items * (items - 1) / 2);
+        sends.join().expect("it returns").expect("we receive");
+        start.elapsed()
+    })
 }

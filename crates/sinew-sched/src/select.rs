@@ -54,7 +54,7 @@ use crate::clock::now;
 use crate::group::Group;
 pub use crate::sync::case::{Acquire, acquire, lock, read, write};
 use crate::wait::{self, Node};
-pub use cases::{Cancelled, Source, Until, cancelled, recv, send, sleep, until};
+pub use cases::{Cancelled, Maybe, Source, Until, cancelled, recv, send, sleep, until};
 pub use join::{Join, join};
 
 /// How many nodes are kept on the stack.

@@ -28,7 +28,65 @@ impl<'a, T, K> Source for &'a Receiver<T, K> {
     }
 }
 
-/// Receives from `source`: gives what its `recv` returns.
+/// Without a source it never happens.
+impl<S: Source> Source for Option<S> {
+    type Case = Maybe<S::Case>;
+
+    fn into_case(self) -> Maybe<S::Case> {
+        Maybe(self.map(Source::into_case))
+    }
+}
+
+/// A case, or none, which never happens.
+#[derive(Debug)]
+pub struct Maybe<C>(Option<C>);
+
+impl<C: Awaited> Awaited for Maybe<C> {
+    fn withdraw(&self, node: &Node) -> bool {
+        self.0.as_ref().is_none_or(|case| case.withdraw(node))
+    }
+
+    fn hand_on(&self, node: &Node) {
+        self.0.iter().for_each(|case| case.hand_on(node));
+    }
+}
+
+impl<C: Attempt> Attempt for Maybe<C> {
+    fn attempt(&self) -> bool {
+        self.0.as_ref().is_some_and(Attempt::attempt)
+    }
+
+    fn enroll(&self, node: &Node) -> Enrolled {
+        self.0.as_ref().map_or(Enrolled::Queued, |case| case.enroll(node))
+    }
+
+    fn settle(&self, node: &Node) -> bool {
+        self.0.as_ref().is_none_or(|case| case.settle(node))
+    }
+
+    fn under_lock(&self, change: &mut dyn FnMut()) {
+        self.0.iter().for_each(|case| case.under_lock(change));
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.0.as_ref().and_then(Attempt::deadline)
+    }
+
+    fn awaits_cancel(&self) -> bool {
+        self.0.as_ref().is_some_and(Attempt::awaits_cancel)
+    }
+}
+
+impl<C: Case> Case for Maybe<C> {
+    type Output = C::Output;
+
+    fn output(self) -> C::Output {
+        self.0.expect("a case that happened").output()
+    }
+}
+
+/// Receives from `source`, a receiver or [`Events`](crate::Events): gives what its `recv` returns. From an `Option` of
+/// one it never happens while that is `None`: so a loop stops listening to a channel that has ended.
 pub fn recv<S: Source>(source: S) -> S::Case {
     source.into_case()
 }
