@@ -246,12 +246,18 @@ fn wake_one(waiters: u64, wakes: u64) -> Duration {
 }
 
 fn from_thread(items: u64) -> Duration {
-    run(move || {
-        let (sender, receiver) = chan::bounded(1024);
+    let (sender, receiver) = chan::bounded(1024);
+    let (go, mut gone) = oneshot::channel();
+    let sends = std::thread::spawn(move || {
+        gone.recv().expect("the task is there");
+        (0..items).try_for_each(|number| sender.send(number))
+    });
+    let took = run(move || {
         let start = Instant::now();
-        let sends = std::thread::spawn(move || (0..items).try_for_each(|number| sender.send(number)));
+        go.send(()).expect("the thread is there");
         assert_eq!(receiver.iter().sum::<u64>(), items * (items - 1) / 2);
-        sends.join().expect("it returns").expect("we receive");
         start.elapsed()
-    })
+    });
+    sends.join().expect("it returns").expect("we receive");
+    took
 }
