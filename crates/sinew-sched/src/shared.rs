@@ -43,7 +43,7 @@ use sinew_fiber::{Level, StackSize};
 use sinew_sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use sinew_sync::statics::OnceLock;
 use sinew_sync::thread::{self, Thread};
-use sinew_sync::{Mutex, park_timeout};
+use sinew_sync::{Mutex, fence_after_rmw, park_timeout};
 
 use crate::clock::{Clock, system_now};
 use crate::placement::Watch;
@@ -153,11 +153,12 @@ impl Inbox {
 
     /// Puts a task into the queue.
     fn push(&self, task: &'static Task) {
-        let mut head = self.head.load(Ordering::Relaxed);
+        // Mostly it is empty, and to look first would take the cache line twice.
+        let mut head = ptr::null_mut();
         loop {
             task.next.set(head);
             let new = ptr::from_ref(task).cast_mut();
-            match self.head.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
+            match self.head.compare_exchange_weak(head, new, Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
             }
@@ -234,7 +235,7 @@ impl Shared {
     /// Queues a task that has to run on `worker`.
     pub(crate) fn push_to(&self, worker: usize, task: &'static Task) {
         self.inboxes[worker].push(task);
-        fence(Ordering::SeqCst);
+        fence_after_rmw();
         self.wake(worker);
     }
 

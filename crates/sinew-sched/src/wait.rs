@@ -83,21 +83,22 @@ impl Waiter {
     }
 }
 
-/// One wait of one waiter.
+/// One wait of one waiter. What a waker on another processor touches is on one cache line.
+#[repr(C, align(64))]
 pub struct Node {
     /// Zero until told.
     told: AtomicU8,
+    queued: Cell<bool>,
     waiter: Cell<Option<Waiter>>,
     /// The waits of which this is one, and its number among them. Null if it is the only one.
     group: *const Group,
+    /// Where what it waits for is put, or taken from.
+    pub(crate) place: Cell<*const ()>,
+    next: Cell<*const Node>,
+    previous: Cell<*const Node>,
     number: usize,
     /// What it waits for, for the kind of queue that it is in: a number of permits, a reader or a writer…
     pub(crate) wants: Cell<usize>,
-    /// Where what it waits for is put, or taken from.
-    pub(crate) place: Cell<*const ()>,
-    queued: Cell<bool>,
-    previous: Cell<*const Node>,
-    next: Cell<*const Node>,
 }
 
 impl Node {

@@ -69,6 +69,18 @@ macro_rules! const_unless_model {
     };
 }
 
+/// A sequentially consistent fence right behind a read-modify-write that is sequentially consistent too. On x86-64 the
+/// instruction that does that is such a fence already, so this one only holds the compiler back.
+#[inline(always)]
+pub fn fence_after_rmw() {
+    use atomic::Ordering::SeqCst;
+    if cfg!(all(target_arch = "x86_64", not(loom), not(shuttle))) {
+        std::sync::atomic::compiler_fence(SeqCst);
+    } else {
+        atomic::fence(SeqCst);
+    }
+}
+
 /// How many threads the machine can run at once; 1 if it does not say, and in a model.
 pub fn available_parallelism() -> usize {
     if MODEL { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) }

@@ -20,6 +20,8 @@ use super::{ENDED, Flavour, GIVEN, Tried};
 use crate::case::Enrolled;
 use crate::wait::{Node, Partner, Queue, Waiter, tell_each_under};
 
+/// On one cache line.
+#[repr(align(64))]
 pub(super) struct Rendezvous<T> {
     state: Lock<State<T>>,
 }
@@ -27,19 +29,26 @@ pub(super) struct Rendezvous<T> {
 struct State<T> {
     senders: Queue,
     receivers: Queue,
-    returned: VecDeque<T>,
+    returned: Option<Box<VecDeque<T>>>,
     closed: bool,
 }
 
 impl<T> Rendezvous<T> {
     pub(super) fn new() -> Rendezvous<T> {
-        let state = State {
-            senders: Queue::new(),
-            receivers: Queue::new(),
-            returned: VecDeque::new(),
-            closed: false,
-        };
+        let state = State { senders: Queue::new(), receivers: Queue::new(), returned: None, closed: false };
         Rendezvous { state: Lock::new(state) }
+    }
+}
+
+impl<T> State<T> {
+    #[inline(always)]
+    fn take_returned(&mut self) -> Option<T> {
+        let items = self.returned.as_mut()?;
+        let item = items.pop_front();
+        if items.is_empty() {
+            self.returned = None;
+        }
+        item
     }
 }
 
@@ -73,7 +82,7 @@ impl<T> Flavour<T> for Rendezvous<T> {
 
     fn try_recv(&self, slot: &Slot<T>) -> Tried {
         let mut state = self.state.lock();
-        if let Some(item) = state.returned.pop_front() {
+        if let Some(item) = state.take_returned() {
             // SAFETY: the slot is the caller's.
             unsafe { slot.put(item) };
             return Tried::Done;
@@ -119,7 +128,7 @@ impl<T> Flavour<T> for Rendezvous<T> {
     #[inline]
     fn enroll_recv(&self, slot: &Slot<T>, node: &Node) -> Enrolled {
         let mut state = self.state.lock();
-        if !state.returned.is_empty() {
+        if state.returned.is_some() {
             return Enrolled::Again;
         }
         if state.closed {
@@ -158,7 +167,9 @@ impl<T> Flavour<T> for Rendezvous<T> {
 
     fn put_back(&self, item: T) {
         let mut state = self.state.lock();
-        let Some(node) = state.receivers.claim_first() else { return state.returned.push_front(item) };
+        let Some(node) = state.receivers.claim_first() else {
+            return state.returned.get_or_insert_default().push_front(item);
+        };
         // SAFETY: it was claimed just now.
         let waiter = unsafe { give(node, item) };
         drop(state);
@@ -187,7 +198,7 @@ impl<T> Flavour<T> for Rendezvous<T> {
     }
 
     fn len(&self) -> usize {
-        self.state.lock().returned.len()
+        self.state.lock().returned.as_ref().map_or(0, |items| items.len())
     }
 
     fn under_send_lock(&self, change: &mut dyn FnMut()) {
