@@ -11,5 +11,9 @@
 mod readme {}
 
 #[cfg(doctest)]
+#[doc = include_str!("channels.md")]
+mod channels {}
+
+#[cfg(doctest)]
 #[doc = include_str!("scheduler.md")]
 mod scheduler {}
