@@ -54,7 +54,7 @@ enum Floor {
 
 /// The floors, by benchmark and metric. Those of the tasks are a reference run's figures of other runtimes on 2 cores: half
 /// and a quarter of Go's, may's, Go's and 1.2 times Go's, tokio's.
-const FLOORS: [(&str, &str, Floor); 23] = [
+const FLOORS: [(&str, &str, Floor); 31] = [
     ("fiber_yield", "ns_per_roundtrip", Floor::TimesPeer { factor: 3.0, peer: "corosensei", at_most: 15.0 }),
     ("fiber_spawn", "ns_per_fiber", Floor::AtMost(80.0)),
     ("fiber_try", "ns_per_try", Floor::AtMost(100.0)),
@@ -66,7 +66,7 @@ const FLOORS: [(&str, &str, Floor); 23] = [
     ("yield_100", "ns_per_yield", Floor::AtMost(21.8)),
     ("skynet", "ns_per_actor", Floor::AtMost(133.0)),
     ("sleepers", "wall_ms", Floor::AtMost(258.0)),
-    ("sleepers", "cpu_ms", Floor::AtMost(300.0)),
+    ("sleepers", "cpu_ms", Floor::AtMost(360.0)),
     ("sleepers_future", "wall_ms", Floor::AtMost(171.0)),
     ("sleepers_future", "cpu_ms", Floor::AtMost(141.0)),
     ("idle_mem", "rss_bytes_each", Floor::AtMost(4600.0)),
@@ -78,6 +78,14 @@ const FLOORS: [(&str, &str, Floor); 23] = [
     ("scale", "timer_growth", Floor::AtMost(1.3)),
     ("mutex_contended_2", "ns_per_lock", Floor::BestPeer),
     ("mutex_contended_64", "ns_per_lock", Floor::BestPeer),
+    ("pingpong_unbuffered", "ns_per_roundtrip", Floor::AtMost(78.0)),
+    ("pingpong_cross", "ns_per_roundtrip", Floor::TimesPeer { factor: 4.0, peer: "bare", at_most: 470.0 }),
+    ("chan_spsc_buf1024", "ns_per_item", Floor::AtMost(10.1)),
+    ("chan_spsc_cross", "ns_per_item", Floor::AtMost(12.0)),
+    ("chan_mpmc_4x4", "ns_per_item", Floor::AtMost(10.1)),
+    ("select_8", "ns_per_item", Floor::BestPeer),
+    ("wake_1_of_1000", "ns_per_wake", Floor::BestPeer),
+    ("chan_thread", "ns_per_item", Floor::BestPeer),
 ];
 
 const TOLERANCE: f64 = 1.05;

@@ -21,6 +21,7 @@
 //! - Borrow, and wait for all: [`scope`].
 //! - Limit the time: [`timeout`], [`deadline`]; repeat at a period: [`interval`].
 //! - Share a value or take turns: [`sync`], whose locks may be held across blocking calls. **Those of std may not.**
+//! - Hand items over: [`chan`]; wait for the first of several things: [`select!`].
 //! - End a task: [`JoinHandle::cancel`] and [`kill`](JoinHandle::kill); [`shield`](sinew_fiber::shield) and
 //!   [`defer`](sinew_fiber::defer) protect a cleanup.
 //! - Restart what fails, and continue what stops to ask: [`Events`].
@@ -43,7 +44,8 @@
 //!   `state.rs` the protocol of parking and waking, `slots.rs` the ids.
 //! - How threads share tasks: `shared.rs` (sleeping and waking workers), `queues.rs`, `placement.rs`, `cpu.rs`.
 //! - How they start and end: `runtime.rs`, `current_thread.rs`, `spawn.rs`, `join.rs`.
-//! - How they wait: `wait.rs` has the protocol, `sync/` the locks; `clock.rs`, `wheel.rs`, `timers.rs` and `time.rs`
+//! - How they wait: `wait.rs` has the protocol, `sync/` the locks, `chan/` the channels, `group.rs`, `case.rs` and
+//!   `select.rs` what they have in common; `clock.rs`, `wheel.rs`, `timers.rs` and `time.rs`
 //!   deal with time, `future.rs` and `sleep.rs` with futures.
 //! - What is built on it: `reach.rs` (what is open around the code of a task), `timeout.rs`, `scope.rs`, `events.rs`.
 
