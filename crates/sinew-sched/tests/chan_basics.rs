@@ -66,6 +66,34 @@ fn the_oldest_makes_room_for_what_is_forced_in() {
     assert_eq!(sender.force_send(7).unwrap(), Some(7));
 }
 
+/// A batch larger than the channel, with senders and receivers that wait meanwhile.
+#[test]
+fn batches_keep_the_order_and_the_capacity() {
+    in_tasks(|| {
+        for capacity in [0, 1, 4, 100] {
+            let (sender, receiver) = chan::bounded(capacity);
+            let sends = spawn(move || {
+                for batch in 0..50 {
+                    let mut items: VecDeque<u32> = (batch * 9..(batch + 1) * 9).collect();
+                    sender.send_all(&mut items).unwrap();
+                    assert!(items.is_empty() && sender.len() <= capacity);
+                }
+            });
+            let (mut items, mut sizes) = (Vec::new(), 1..);
+            while let Ok(received) = receiver.recv_many(&mut items, sizes.next().unwrap() % 7 + 1) {
+                assert!((1..=7).contains(&received));
+            }
+            assert!(items.into_iter().eq(0..450), "capacity {capacity}");
+            sends.join().unwrap();
+        }
+    });
+    let (sender, receiver) = chan::bounded(2);
+    let mut items = VecDeque::from([1, 2, 3]);
+    assert!(receiver.close());
+    assert!(matches!(sender.send_all(&mut items), Err(Unsent::Closed)));
+    assert_eq!(items, [1, 2, 3]);
+}
+
 #[test]
 fn many_are_sent_and_received_at_once() {
     in_tasks(|| {

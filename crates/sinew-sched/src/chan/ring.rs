@@ -326,6 +326,57 @@ impl<T> Flavour<T> for Ring<T> {
         oldest
     }
 
+    /// Under one lock, as long as no receiver waits.
+    fn send_some(&self, items: &mut VecDeque<T>) {
+        loop {
+            let mut tail = self.tail.side.lock();
+            if self.tail.closed.load(Ordering::Relaxed) {
+                return;
+            }
+            while tail.receivers.is_empty()
+                && !self.is_full(&mut tail)
+                && let Some(item) = items.pop_front()
+            {
+                self.put(&mut tail, item);
+            }
+            if tail.receivers.is_empty() {
+                return; // all were sent, or it is full
+            }
+            let Some(item) = items.pop_front() else { return };
+            let waiter = self.send_to_waiting(&mut tail, &Slot::of(item));
+            drop(tail);
+            waiter.into_iter().for_each(Waiter::wake);
+        }
+    }
+
+    /// Under one lock, as long as no sender waits.
+    fn recv_some(&self, items: &mut Vec<T>, limit: usize) -> usize {
+        let limit = limit.min(self.len());
+        items.reserve(limit); // nothing is allocated under the lock
+        let mut received = 0;
+        loop {
+            let mut head = self.head.side.lock();
+            while received < limit
+                && let Some(item) = self.take_returned(&mut head)
+            {
+                items.push(item);
+                received += 1;
+            }
+            let mut sender_waits = false;
+            while received < limit && !sender_waits && !self.is_empty(&mut head) {
+                items.push(self.take(&mut head));
+                received += 1;
+                sender_waits = !head.senders.is_empty();
+            }
+            let waiter = if sender_waits { self.refill(&mut head) } else { None };
+            drop(head);
+            waiter.into_iter().for_each(Waiter::wake);
+            if !sender_waits {
+                return received;
+            }
+        }
+    }
+
     fn close(&self) {
         {
             let _head = self.head.side.lock();
