@@ -201,3 +201,6 @@ impl<T> Channel<T> {
         first
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;
