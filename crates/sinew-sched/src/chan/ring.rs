@@ -13,8 +13,8 @@
 //! queue. A sender that finds no room does the same at the other end. So neither side needs a fence to see who waits.
 //!
 //! - While receivers wait the ring is empty: who sends gives the item to the first of them instead.
-//! - While senders wait the ring is full: who receives takes both locks, that of the receivers first, and puts the item of
-//!   the first waiting sender into the place that became free.
+//! - While senders wait the ring is full: who receives takes both locks, that of the receivers first, before it takes an
+//!   item out, and puts that of the first waiting sender into the place that became free.
 //!
 //! So all are served in the order in which they came, and none is overtaken once it waits.
 //!
@@ -22,7 +22,7 @@
 //! `returned`, which receivers look at first. Closing takes both locks, so nothing is put in after it; then it tells
 //! everybody who waits.
 //!
-//! Models: `ring_send_wakes`, `ring_recv_wakes`, `ring_in_order`, `ring_close`, `ring_close_drains`,
+//! Models: `ring_send_wakes`, `ring_recv_wakes`, `ring_in_order`, `ring_refill`, `ring_close`, `ring_close_drains`,
 //! `ring_withdraw_recv`, `ring_withdraw_send`, `ring_put_back`, `ring_forced`.
 
 use std::collections::VecDeque;
@@ -172,19 +172,21 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Puts the item of the first sender that waits into the place that was just made free.
+    /// Takes the oldest item out, and puts that of the first sender that waits into its place. Both under both locks: a
+    /// sender that comes meanwhile must not see that there is room.
     #[cold]
-    fn refill(&self, head: &mut Head<T>) -> Option<Waiter> {
+    fn take_and_refill(&self, head: &mut Head<T>) -> (T, Option<Waiter>) {
         let mut tail = self.tail.side.lock();
+        let oldest = self.take(head);
         if self.tail.closed.load(Ordering::Relaxed) {
-            return None; // they are being told
+            return (oldest, None); // they are being told
         }
-        let node = head.senders.claim_first()?;
+        let Some(node) = head.senders.claim_first() else { return (oldest, None) };
         // SAFETY: it was claimed just now, under the lock of its queue. A sender that waits has its item.
         let item = unsafe { Slot::<T>::of_node(node).take() }.expect("an item to send");
         self.put(&mut tail, item);
         // SAFETY: as above.
-        Some(unsafe { Node::tell(node, GIVEN) })
+        (oldest, Some(unsafe { Node::tell(node, GIVEN) }))
     }
 
     /// Sends to who waits, or into the ring.
@@ -243,13 +245,16 @@ impl<T> Flavour<T> for Ring<T> {
         if self.is_empty(&mut head) {
             return if self.is_drained(&mut head) { Tried::Done } else { Tried::Blocked };
         }
-        // SAFETY: the slot is the caller's.
-        unsafe { slot.put(self.take(&mut head)) };
-        if !head.senders.is_empty() {
-            let waiter = self.refill(&mut head);
-            drop(head);
-            waiter.into_iter().for_each(Waiter::wake);
+        if head.senders.is_empty() {
+            // SAFETY: the slot is the caller's.
+            unsafe { slot.put(self.take(&mut head)) };
+            return Tried::Done;
         }
+        let (oldest, waiter) = self.take_and_refill(&mut head);
+        // SAFETY: the slot is the caller's.
+        unsafe { slot.put(oldest) };
+        drop(head);
+        waiter.into_iter().for_each(Waiter::wake);
         Tried::Done
     }
 
@@ -362,18 +367,18 @@ impl<T> Flavour<T> for Ring<T> {
                 items.push(item);
                 received += 1;
             }
-            let mut sender_waits = false;
-            while received < limit && !sender_waits && !self.is_empty(&mut head) {
+            while received < limit && head.senders.is_empty() && !self.is_empty(&mut head) {
                 items.push(self.take(&mut head));
                 received += 1;
-                sender_waits = !head.senders.is_empty();
             }
-            let waiter = if sender_waits { self.refill(&mut head) } else { None };
-            drop(head);
-            waiter.into_iter().for_each(Waiter::wake);
-            if !sender_waits {
+            if received == limit || self.is_empty(&mut head) {
                 return received;
             }
+            let (oldest, waiter) = self.take_and_refill(&mut head);
+            items.push(oldest);
+            received += 1;
+            drop(head);
+            waiter.into_iter().for_each(Waiter::wake);
         }
     }
 

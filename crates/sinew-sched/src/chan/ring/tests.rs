@@ -68,6 +68,23 @@ fn closing_wakes_both_sides() {
     });
 }
 
+/// A sender that waits for a place, and one that tries to get it when it becomes free.
+#[test]
+fn the_place_that_a_sender_waits_for_is_filled_once() {
+    model_bounded("ring_refill", 3, || {
+        let (sender, receiver) = bounded(1);
+        sender.send(1).unwrap();
+        let waits = send_in_a_thread(&sender, 2);
+        let hasty = thread::spawn(move || sender.try_send(3).is_ok());
+        let mut items = vec![receiver.recv().unwrap(), receiver.recv().unwrap()];
+        assert!(waits.join().unwrap());
+        let passed = hasty.join().unwrap();
+        items.extend(receiver.try_iter());
+        items.sort_unstable();
+        assert_eq!(items, if passed { vec![1, 2, 3] } else { vec![1, 2] });
+    });
+}
+
 #[test]
 fn what_was_sent_before_the_close_is_received() {
     model_bounded("ring_close_drains", 3, || {
