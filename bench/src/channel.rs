@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use sinew_sched::chan::{self, Receiver, Sender};
-use sinew_sched::sync::oneshot;
+use sinew_sched::chan::{self, Receiver, Sender, oneshot};
 use sinew_sched::{JoinHandle, Runtime, spawn};
 
 use crate::measure::report;

@@ -20,6 +20,7 @@
 //! | hand items over one at a time, each when it is taken | [`rendezvous`] |
 //! | let senders run ahead by so many items | [`bounded`] |
 //! | the same between one sender and one receiver, which the types promise | [`spsc`] |
+//! | hand over one value, once | [`oneshot`] |
 //!
 //! # What they have in common
 //!
@@ -40,6 +41,7 @@
 mod ends;
 mod error;
 mod lock;
+pub mod oneshot;
 mod operation;
 mod receiver;
 mod rendezvous;
