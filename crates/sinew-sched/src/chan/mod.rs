@@ -21,6 +21,7 @@
 //! | let senders run ahead by so many items | [`bounded`] |
 //! | the same between one sender and one receiver, which the types promise | [`spsc`] |
 //! | hand over one value, once | [`oneshot`] |
+//! | lend a few things that are expensive to make, and get them back | [`Pool`] |
 //!
 //! # What they have in common
 //!
@@ -43,6 +44,7 @@ mod error;
 mod lock;
 pub mod oneshot;
 mod operation;
+mod pool;
 mod receiver;
 mod rendezvous;
 mod ring;
@@ -59,6 +61,7 @@ pub use ends::{Many, One};
 pub use error::{CloseError, RecvError, SendError, Unsent};
 use error::{End, Ending};
 pub use operation::{RecvCase, SendCase, SendOne};
+pub use pool::{Pool, PoolBuilder, Pooled, TakeCase, TakeError};
 pub use receiver::{IntoIter, Iter, Receiver, TryIter};
 use rendezvous::Rendezvous;
 use ring::Ring;
