@@ -40,6 +40,10 @@ impl<T> JoinHandle<T> {
         JoinHandle { task, shared, _result: PhantomData }
     }
 
+    pub(crate) fn task(&self) -> &'static Task {
+        self.task
+    }
+
     /// The number of the task, for messages and events.
     pub fn id(&self) -> TaskId {
         self.task.id()
@@ -140,6 +144,16 @@ impl<T> JoinHandle<T> {
 
     fn end(&self, level: Level) {
         reach::cancel(self.task, level);
+    }
+
+    /// Takes out the node of a wait that was forgotten, which is in nobody's hands any more.
+    pub(crate) fn clear_wait(&mut self) {
+        let word = self.task.join.load(Ordering::Acquire);
+        if !word.is_null() && word != DONE {
+            // It is null now, or the task has ended.
+            let null = ptr::null_mut();
+            let _ = self.task.join.compare_exchange(word, null, Ordering::AcqRel, Ordering::Acquire);
+        }
     }
 
     /// Drops the handle; returns what the task has ended with, if it has failed already.

@@ -254,7 +254,10 @@ impl Task {
             node if node.is_null() => Settled::Kept,
             DETACHED => Settled::Detached,
             // SAFETY: whoever waits keeps the node until it is told, and it was in the word once.
-            node => Settled::Waits(unsafe { Node::tell(node, TOLD) }),
+            node => match unsafe { Node::claim_and_tell(node, TOLD) } {
+                Some(waiter) => Settled::Waits(waiter),
+                None => Settled::Kept, // it has something else by now, and its handle still
+            },
         }
     }
 

@@ -3,25 +3,16 @@
 
 mod support;
 
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
 use sinew_sched::chan::{self, RecvError, Unsent, oneshot};
 use sinew_sched::select::{cancelled, recv, sleep};
 use sinew_sched::sync::Mutex;
-use sinew_sched::{CurrentThread, ManualClock, Reason, Runtime, block_on, now, select, spawn, spawn_future};
-use support::{Tally, with_runtimes};
-
-fn current_thread() -> CurrentThread {
-    Runtime::builder().build_current_thread().unwrap()
-}
-
-fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
-}
+use sinew_sched::{ManualClock, Reason, Runtime, block_on, now, select, spawn, spawn_future};
+use support::{Tally, current_thread, poll, with_runtimes};
 
 #[test]
 fn each_of_many_single_values_arrives() {

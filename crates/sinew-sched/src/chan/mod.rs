@@ -21,6 +21,7 @@
 //! | let senders run ahead by so many items | [`bounded`] |
 //! | the same between one sender and one receiver, which the types promise | [`spsc`] |
 //! | hand over one value, once | [`oneshot`] |
+//! | run tasks at once, and have their results in the order in which they were started | [`ordered`] |
 //! | lend a few things that are expensive to make, and get them back | [`Pool`] |
 //!
 //! # What they have in common
@@ -44,6 +45,7 @@ mod error;
 mod lock;
 pub mod oneshot;
 mod operation;
+pub mod ordered;
 mod pool;
 mod receiver;
 mod rendezvous;

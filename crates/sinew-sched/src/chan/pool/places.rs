@@ -37,7 +37,7 @@ use super::{Pooled, TakeError};
 use crate::case::{Attempt, Case, Enrolled};
 use crate::chan::lock::Lock;
 use crate::chan::slot::Slot;
-use crate::wait::{Awaited, Node, Queue, Waiter, tell_each_under};
+use crate::wait::{Awaited, Node, Queue, tell_each_under};
 
 /// What a node is told: that there is an item in its slot.
 const GIVEN: u8 = 1;
@@ -47,12 +47,14 @@ const PLACE: u8 = 2;
 const ENDED: u8 = 3;
 
 pub(super) type Create<T> = Box<dyn Fn() -> Result<T, Box<dyn Error + Send + Sync>> + Send + Sync>;
+pub(super) type Reset<T> = Box<dyn Fn(&mut T) + Send + Sync>;
+pub(super) type Destroy<T> = Box<dyn Fn(T) + Send + Sync>;
 
 pub(super) struct Hooks<T> {
     pub(super) create: Create<T>,
-    pub(super) reset: Option<Box<dyn Fn(&mut T) + Send + Sync>>,
+    pub(super) reset: Option<Reset<T>>,
     /// None: its destructor.
-    pub(super) destroy: Option<Box<dyn Fn(T) + Send + Sync>>,
+    pub(super) destroy: Option<Destroy<T>>,
 }
 
 /// What a pool and its items share.

@@ -25,7 +25,7 @@ impl Counts {
             0 if fails => Err("the first one fails"),
             number => Ok(number),
         };
-        let destroy = move |_| drop(destroyed.0[1].fetch_add(1, Ordering::Relaxed));
+        let destroy = move |_| _ = destroyed.0[1].fetch_add(1, Ordering::Relaxed);
         Pool::try_builder(capacity, create).destroy(destroy).build()
     }
 
