@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use sinew_sched::chan::{self, Receiver, Sender};
+use sinew_sched::chan::{self, Receiver, Sender, oneshot};
 use sinew_sched::select::recv;
-use sinew_sched::sync::oneshot;
 use sinew_sched::{JoinHandle, Runtime, select, spawn};
 
 use crate::measure::{Side, compare, compare_as, report};

@@ -146,6 +146,16 @@ impl<T> JoinHandle<T> {
         reach::cancel(self.task, level);
     }
 
+    /// Takes out the node of a wait that was forgotten, which is in nobody's hands any more.
+    pub(crate) fn clear_wait(&mut self) {
+        let word = self.task.join.load(Ordering::Acquire);
+        if !word.is_null() && word != DONE {
+            // It is null now, or the task has ended.
+            let null = ptr::null_mut();
+            let _ = self.task.join.compare_exchange(word, null, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
+
     /// Drops the handle; returns what the task has ended with, if it has failed already.
     pub(crate) fn detach_or_take_error(self) -> Option<Raised> {
         let this = ManuallyDrop::new(self);

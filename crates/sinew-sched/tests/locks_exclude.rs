@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use sinew_sched::sync::{Condvar, Mutex, RwLock, RwLockWriteGuard, Semaphore, oneshot};
+use sinew_sched::chan::oneshot;
+use sinew_sched::sync::{Condvar, Mutex, RwLock, RwLockWriteGuard, Semaphore};
 use sinew_sched::{Runtime, spawn, yield_now};
 
 fn with_workers(test: impl Fn(&Runtime)) {

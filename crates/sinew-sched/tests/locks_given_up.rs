@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use sinew_fiber::{Reason, Refused, shield};
-use sinew_sched::sync::oneshot::RecvError;
-use sinew_sched::sync::{Barrier, Condvar, Mutex, OnceLock, RwLock, Semaphore, WaitGroup, oneshot};
+use sinew_sched::chan::oneshot;
+use sinew_sched::sync::{Barrier, Condvar, Mutex, OnceLock, RwLock, Semaphore, WaitGroup};
 use sinew_sched::{JoinHandle, Runtime, now, spawn, yield_now};
 
 const SOON: Duration = Duration::from_millis(1);
@@ -173,30 +173,6 @@ fn a_wait_for_a_group_is_given_up() {
             assert!(!group.wait_timeout(SOON).unwrap());
             drop(member);
             group.wait().unwrap();
-        };
-        runtime.run(test).unwrap();
-    });
-}
-
-#[test]
-fn a_receiver_that_gives_up_receives_later() {
-    with_workers(|runtime| {
-        let test = || {
-            let (sender, mut receiver) = oneshot::channel();
-            assert!(receiver.try_recv().unwrap().is_none());
-            assert!(receiver.recv_timeout(SOON).unwrap().is_none());
-            let waits = start(move || (receiver.recv().unwrap_err(), receiver));
-            waits.cancel();
-            let (error, mut receiver) = waits.join().unwrap();
-            assert!(matches!(error, RecvError::Refused(refused) if refused.reason() == Reason::Cancelled));
-            sender.send(5).unwrap();
-            assert_eq!(receiver.recv().unwrap(), 5);
-            assert!(matches!(receiver.recv(), Err(RecvError::Closed)));
-            let (sender, mut receiver) = oneshot::channel::<()>();
-            let waits = start(move || receiver.recv().map_err(|_| ()));
-            waits.kill();
-            assert!(waits.join().is_err());
-            assert!(sender.is_closed());
         };
         runtime.run(test).unwrap();
     });

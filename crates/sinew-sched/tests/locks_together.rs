@@ -1,4 +1,4 @@
-//! Meeting, waiting for all, making once, handing over: from tasks and threads, with one worker and with more.
+//! Meeting, waiting for all, making once: from tasks and threads, with one worker and with more.
 #![cfg(not(any(loom, shuttle)))]
 
 use std::sync::Arc;
@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use sinew_sched::sync::oneshot::{self, RecvError};
 use sinew_sched::sync::{Barrier, Condvar, Mutex, OnceLock, WaitGroup};
-use sinew_sched::{ManualClock, Runtime, now, spawn, yield_now};
+use sinew_sched::{ManualClock, Runtime, now, yield_now};
 
 fn with_workers(test: impl Fn(&Runtime)) {
     for workers in [1, 2, 8] {
@@ -127,41 +126,6 @@ fn a_value_that_was_set_is_not_made() {
     assert_eq!(*once.get_or_init(|| unreachable!()).unwrap(), 3);
     *once.get_mut().unwrap() += 1;
     assert_eq!(once.into_inner(), Some(4));
-}
-
-#[test]
-fn each_of_many_single_values_arrives() {
-    with_workers(|runtime| {
-        let sum = runtime.run(|| {
-            let (senders, receivers): (Vec<_>, Vec<_>) = (0..200).map(|_| oneshot::channel()).unzip();
-            let tasks: Vec<_> =
-                receivers.into_iter().map(|mut receiver| spawn(move || receiver.recv().unwrap())).collect();
-            let sends = |(n, sender): (u64, oneshot::Sender<u64>)| drop(spawn(move || sender.send(n)));
-            (0..).zip(senders).for_each(sends);
-            tasks.into_iter().map(|task| task.join().unwrap()).sum::<u64>()
-        });
-        assert_eq!(sum.unwrap(), 19_900);
-    });
-}
-
-#[test]
-fn each_end_of_a_channel_sees_that_the_other_is_gone() {
-    with_workers(|runtime| {
-        let (sender, mut receiver) = oneshot::channel::<Arc<()>>();
-        let waits = runtime.spawn(move || matches!(receiver.recv(), Err(RecvError::Closed)));
-        drop(sender);
-        assert!(waits.join().unwrap());
-        let (sender, receiver) = oneshot::channel();
-        assert!(!sender.is_closed());
-        drop(receiver);
-        assert!(sender.is_closed());
-        assert_eq!(sender.send(5), Err(5));
-        let value = Arc::new(());
-        let (sender, receiver) = oneshot::channel();
-        sender.send(value.clone()).unwrap();
-        drop(receiver);
-        assert_eq!(Arc::strong_count(&value), 1, "what nobody receives is dropped");
-    });
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use sinew_fiber::{Fiber, Mask, Signal};
-use sinew_sched::sync::oneshot;
+use sinew_sched::chan::oneshot;
 use sinew_sched::{Runtime, sleep, spawn, task, yield_now};
 
 #[inline(never)]

@@ -185,7 +185,7 @@ fn being_cancelled_refuses_a_select_unless_it_waits_for_that() {
     in_tasks(|| {
         let (_sender, receiver) = chan::rendezvous::<()>();
         for waits_for_it in [true, false] {
-            let (started, mut starts) = sinew_sched::sync::oneshot::channel();
+            let (started, mut starts) = sinew_sched::chan::oneshot::channel();
             let receiver = receiver.clone();
             let task = spawn(move || {
                 started.send(()).unwrap();

@@ -20,6 +20,9 @@
 //! | hand items over one at a time, each when it is taken | [`rendezvous`] |
 //! | let senders run ahead by so many items | [`bounded`] |
 //! | the same between one sender and one receiver, which the types promise | [`spsc`] |
+//! | hand over one value, once | [`oneshot`] |
+//! | run tasks at once, and have their results in the order in which they were started | [`ordered`] |
+//! | lend a few things that are expensive to make, and get them back | [`Pool`] |
 //!
 //! # What they have in common
 //!
@@ -40,7 +43,10 @@
 mod ends;
 mod error;
 mod lock;
+pub mod oneshot;
 mod operation;
+pub mod ordered;
+mod pool;
 mod receiver;
 mod rendezvous;
 mod ring;
@@ -57,6 +63,7 @@ pub use ends::{Many, One};
 pub use error::{CloseError, RecvError, SendError, Unsent};
 use error::{End, Ending};
 pub use operation::{RecvCase, SendCase, SendOne};
+pub use pool::{Pool, PoolBuilder, Pooled, TakeCase, TakeError};
 pub use receiver::{IntoIter, Iter, Receiver, TryIter};
 use rendezvous::Rendezvous;
 use ring::Ring;

@@ -155,6 +155,18 @@ impl<'a, T> RecvCase<'a, T> {
     }
 }
 
+impl<T> RecvCase<'_, T> {
+    /// Takes out what was received, if anything was.
+    ///
+    /// # Safety
+    ///
+    /// The operation is done: its node, if it had one, was told.
+    pub(super) unsafe fn take(&self) -> Option<T> {
+        // SAFETY: the caller's promise, so the slot is ours.
+        unsafe { self.slot.take() }
+    }
+}
+
 impl<T> Awaited for RecvCase<'_, T> {
     fn withdraw(&self, node: &Node) -> bool {
         flavour!(self.channel, withdraw_recv(node))

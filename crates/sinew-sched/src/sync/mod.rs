@@ -24,7 +24,7 @@
 //! | make a value when it is first needed | [`OnceLock`] |
 //! | start a phase together, or end it | [`Barrier`] |
 //! | wait until everybody is done | [`WaitGroup`]; for results, [`JoinHandle::join`](crate::JoinHandle::join) |
-//! | hand over one value | [`oneshot`] |
+//! | hand over one value | [`oneshot`](crate::chan::oneshot), or many: [`chan`](crate::chan) |
 //!
 //! # What they have in common
 //!
@@ -47,7 +47,6 @@ mod condvar;
 mod lock;
 mod mutex;
 mod once_lock;
-pub mod oneshot;
 mod permits;
 mod rwlock;
 mod semaphore;

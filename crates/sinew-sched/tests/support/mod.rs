@@ -1,13 +1,14 @@
-//! What the stress tests share: runtimes of several sizes, a watchdog, and counts that must come out even.
+//! What tests share: runtimes of several sizes, a watchdog, and counts that must come out even.
 #![allow(dead_code, reason = "no test program uses all of it")]
 
 use std::io::Write;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use sinew_sched::{Builder, Runtime};
+use sinew_sched::{Builder, CurrentThread, Runtime};
 
 /// How many times longer than usual the tests run: `SINEW_STRESS`, or 1. A fraction makes them shorter.
 pub(crate) fn scale() -> f64 {
@@ -46,6 +47,16 @@ pub(crate) fn with_runtime(builder: Builder, test: impl FnOnce(&Runtime)) {
     let dump = runtime.dumper();
     let report = runtime.shutdown(Duration::from_secs(60));
     assert_eq!(report.left, 0, "{report:?}\n{}", dump());
+}
+
+/// A runtime on this thread.
+pub(crate) fn current_thread() -> CurrentThread {
+    Runtime::builder().build_current_thread().unwrap()
+}
+
+/// Polls a future that nobody is woken for.
+pub(crate) fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 type Dump = Box<dyn Fn() -> String + Send>;
