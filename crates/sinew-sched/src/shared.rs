@@ -15,11 +15,11 @@
 //! # Who looks after a backlog
 //!
 //! One new task of a worker is no reason to wake another: mostly its spawner runs it next. But somebody has to look
-//! whether it does. A worker that lies down while another is up looks again every [`LOOK_AGAIN`]; one that lies down
-//! last sleeps until it is woken, and so do the others when they next look. So a worker that gets up and goes to work
-//! sees to it that somebody looks: if others are up it wakes one that is not, for it may have been the one who
-//! looked; if none is, it wakes one with the first task that it spawns. Whoever is woken so, and finds nothing, lies
-//! down while another is up.
+//! whether it does. A worker is *idle* from when it lies down until it finds something, also while it is up to look. One
+//! that lies down while another is not idle looks again every [`LOOK_AGAIN`]; else it sleeps until it is woken. So those
+//! who look do not keep each other up, and a worker that finds something sees to it that somebody looks: if others work
+//! too it wakes one that sleeps, for it may have been the one who looked; if none does, it wakes one with the first task
+//! that it spawns. Whoever is woken so, and finds nothing, lies down while another works.
 //!
 //! # The end
 //!
@@ -27,7 +27,8 @@
 //! counted themselves, and by threads. So the end is one exchange of the word in which the threads count ([`ENDED`]):
 //! a thread that counts before it is waited for, and one that comes later is told.
 //!
-//! Models: `shared_push_or_sleep`, `shared_inject_or_sleep`, `shared_last_end_is_seen`, `shared_late_spawn_or_end`.
+//! Models: `shared_push_or_sleep`, `shared_inject_or_sleep`, `shared_work_or_sleep`, `shared_last_end_is_seen`,
+//! `shared_late_spawn_or_end`.
 //!
 //! A runtime's `Shared` is never freed, nor are its slots: a waker may still be about to wake a worker when the
 //! task that it woke has ended, and the runtime with it. That is some hundred bytes per runtime and 64 for each task
@@ -109,6 +110,8 @@ pub(crate) struct Shared {
 pub(crate) struct Inbox {
     head: AtomicPtr<Task>,
     asleep: AtomicBool,
+    /// The worker has lain down, and has found nothing since. Only the worker writes it.
+    idle: AtomicBool,
     thread: OnceLock<Thread>,
     pub(crate) timers: Timers,
     pub(crate) watch: Watch,
@@ -122,6 +125,7 @@ impl Inbox {
         Inbox {
             head: AtomicPtr::new(ptr::null_mut()),
             asleep: AtomicBool::new(false),
+            idle: AtomicBool::new(false),
             thread: OnceLock::new(),
             timers: Timers::new(),
             watch: Watch::new(),
@@ -275,9 +279,15 @@ impl Shared {
         self.in_vain.load(Ordering::Relaxed).min(10)
     }
 
-    /// True if all workers but the one that asks are in bed.
-    pub(crate) fn all_others_sleep(&self) -> bool {
-        self.sleepers.load(Ordering::Relaxed) + 1 == self.inboxes.len()
+    /// `worker`, which was idle, has found something. True if no other works.
+    pub(crate) fn goes_to_work(&self, worker: usize) -> bool {
+        self.inboxes[worker].idle.store(false, Ordering::Relaxed);
+        !self.another_works(worker)
+    }
+
+    fn another_works(&self, worker: usize) -> bool {
+        let mut others = self.inboxes.iter().enumerate().filter(|(index, _)| *index != worker);
+        others.any(|(_, inbox)| !inbox.idle.load(Ordering::Relaxed))
     }
 
     /// Sleeps until there is something for `worker` to do, or until `alarm`, when its next timer is due.
@@ -288,16 +298,13 @@ impl Shared {
     /// The same, for at most `limit`.
     pub(crate) fn sleep_for(&self, worker: usize, alarm: Option<Instant>, limit: Option<Duration>) {
         let inbox = &self.inboxes[worker];
-        inbox.thread.get_or_init(thread::current);
-        inbox.asleep.store(true, Ordering::Release); // whoever sees it sees the thread
-        let others_busy = self.sleepers.fetch_add(1, Ordering::Relaxed) + 1 < self.inboxes.len();
-        fence(Ordering::SeqCst);
+        let others_up = self.lie_down(inbox);
         let work = !inbox.is_empty()
             || !self.injector.is_empty()
             || self.stealers.iter().any(|queues| !queues.new.is_empty() || !queues.woken.is_empty())
             || self.has_ended();
-        if !work && !self.clock_jumps(others_busy) {
-            let look = if others_busy { Some(LOOK_AGAIN) } else { self.until_overdue(worker) };
+        if !work && !self.clock_jumps(others_up) {
+            let look = if self.another_works(worker) { Some(LOOK_AGAIN) } else { self.until_overdue(worker) };
             let limits = [self.until(alarm), limit, look.filter(|_| self.look_again)];
             let timeout = limits.into_iter().flatten().min();
             match timeout {
@@ -310,6 +317,21 @@ impl Shared {
                 }
             }
         }
+        self.get_up(inbox);
+    }
+
+    /// Puts a worker, whose inbox this is, to bed. True if another is up. The fence is one of two pairs, both with
+    /// [`Shared::wake_one`]: the worker sees what was pushed before it, and who had gone to work.
+    fn lie_down(&self, inbox: &Inbox) -> bool {
+        inbox.thread.get_or_init(thread::current);
+        inbox.idle.store(true, Ordering::Relaxed);
+        inbox.asleep.store(true, Ordering::Release); // whoever sees it sees the thread
+        let others_up = self.sleepers.fetch_add(1, Ordering::Relaxed) + 1 < self.inboxes.len();
+        fence(Ordering::SeqCst);
+        others_up
+    }
+
+    fn get_up(&self, inbox: &Inbox) {
         inbox.asleep.store(false, Ordering::Relaxed);
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
@@ -333,9 +355,9 @@ impl Shared {
     }
 
     /// Moves a manual clock to the next deadline of all, if everybody sleeps and nothing is queued.
-    fn clock_jumps(&self, others_busy: bool) -> bool {
+    fn clock_jumps(&self, others_up: bool) -> bool {
         let Clock::Manual(clock) = &self.clock else { return false };
-        let idle = !others_busy && self.inboxes.iter().all(Inbox::is_empty);
+        let idle = !others_up && self.inboxes.iter().all(Inbox::is_empty);
         if !idle || clock.is_held() {
             return false;
         }

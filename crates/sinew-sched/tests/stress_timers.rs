@@ -316,6 +316,20 @@ fn a_manual_clock_moves_on_whenever_everybody_sleeps_and_wakes_all_in_order() {
 }
 
 #[test]
+fn workers_that_only_look_for_work_let_each_other_sleep_however_many_they_are() {
+    let clock = ManualClock::new();
+    with_runtime(Runtime::builder().workers(64).manual_clock(&clock), |runtime| {
+        // The clock moves on when all of them sleep at the same time.
+        let slept = runtime.run(|| {
+            let start = now();
+            sleep(Duration::from_secs(3600));
+            now() - start
+        });
+        assert!(slept.unwrap() >= Duration::from_secs(3600));
+    });
+}
+
+#[test]
 fn new_tasks_of_a_kind_that_is_spread_run_although_their_spawner_spins() {
     /// Blocks first and computes afterwards: the kind of task that is handed out to the workers in turns.
     fn kind(waits: Duration, computes: Duration, ran: &AtomicUsize) {

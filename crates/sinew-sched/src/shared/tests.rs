@@ -47,6 +47,42 @@ fn a_worker_never_sleeps_through_a_task_that_is_injected() {
     });
 }
 
+/// A worker lies down while another, which was idle, has found something: it is woken, or sees that somebody works.
+#[test]
+fn somebody_looks_after_a_worker_that_goes_to_work() {
+    model("shared_work_or_sleep", || {
+        let queues = [Queues::new(), Queues::new()];
+        let shared = Arc::new(Shared::new(&queues, StackSize::KiB16, Clock::System, true));
+        shared.inboxes[1].idle.store(true, Ordering::Relaxed);
+        let worker = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                shared.lie_down(&shared.inboxes[0]);
+                shared.another_works(0)
+            })
+        };
+        shared.goes_to_work(1);
+        shared.wake_one();
+        assert!(worker.join().unwrap() || !shared.inboxes[0].is_asleep());
+    });
+}
+
+#[test]
+fn workers_that_are_up_to_look_do_not_keep_each_other_up() {
+    model("shared_lookers_sleep", || {
+        let queues = [Queues::new(), Queues::new()];
+        let shared = Shared::new(&queues, StackSize::KiB16, Clock::System, true);
+        shared.lie_down(&shared.inboxes[0]);
+        assert!(shared.another_works(0), "the other has not lain down yet");
+        shared.get_up(&shared.inboxes[0]);
+        shared.lie_down(&shared.inboxes[1]);
+        assert!(!shared.another_works(1), "the other only looks");
+        shared.get_up(&shared.inboxes[1]);
+        assert!(shared.goes_to_work(1));
+        assert!(shared.another_works(0));
+    });
+}
+
 /// Two workers end the last two tasks of a runtime that stops, and look whether there are more: one sees that all
 /// have ended, and tells the other.
 #[test]
