@@ -194,18 +194,25 @@ fn the_longest_sleep_and_the_longest_grace_are_not_too_long() {
 
 #[test]
 fn a_shutdown_reaches_the_tasks_that_are_spawned_meanwhile() {
+    let start = || spawn(|| sleep(Duration::from_secs(3600)));
     for workers in [1, 2, 8] {
         for _ in 0..20 {
             let runtime = runtime(workers);
+            let (spawning, spawns) = std::sync::mpsc::channel();
             for _ in 0..4 {
-                drop(runtime.spawn(|| {
+                let spawning = spawning.clone();
+                drop(runtime.spawn(move || {
+                    let mut last = start();
+                    spawning.send(()).unwrap();
                     loop {
-                        drop(spawn(|| sleep(Duration::from_secs(3600))));
+                        let next = start();
                         yield_now();
+                        // So there are never many, but there is always one that was just spawned.
+                        std::mem::replace(&mut last, next).cancel();
                     }
                 }));
             }
-            std::thread::sleep(Duration::from_micros(300));
+            spawns.iter().take(4).for_each(drop);
             assert_eq!(runtime.shutdown(Duration::MAX).left, 0);
         }
     }
