@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sinew_fiber::{Fiber, Mask, Panic, Reason, Refused, Signal, error, shield, yield_};
+use sinew_sched::sync::Semaphore;
 use sinew_sched::{
     Elapsed, Runtime, Scope, ScopedJoinHandle, block_on, scope, sleep, spawn, timeout, yield_now,
 };
@@ -283,6 +284,37 @@ fn cancel_and_kill_of_the_parent_reach_the_children_and_the_scope_still_waits() 
                 assert_eq!(runtime.shutdown(Duration::from_secs(60)).left, 0);
             }
         }
+    }
+}
+
+#[test]
+fn children_of_a_scope_that_opens_in_a_task_that_is_over_are_cancelled_or_killed_as_it_was() {
+    for kill in [false, true] {
+        let runtime = Runtime::builder().workers(2).build().unwrap();
+        let (told, tells) = std::sync::mpsc::channel();
+        let went_on = Arc::new(AtomicUsize::new(0));
+        let goes_on = went_on.clone();
+        let parent = runtime.spawn(move || {
+            tells.recv().unwrap(); // on the thread: nothing that a cancel would reach
+            let gate = Semaphore::new(0);
+            let _ = scope(|scope| {
+                for _ in 0..4 {
+                    drop(scope.spawn(|| {
+                        // A cancel refuses the wait, a kill unwinds it.
+                        assert_eq!(gate.acquire(1).unwrap_err().reason(), Reason::Cancelled);
+                        goes_on.fetch_add(1, Ordering::SeqCst);
+                    }));
+                }
+            });
+        });
+        if kill {
+            parent.kill()
+        } else {
+            parent.cancel()
+        }
+        told.send(()).unwrap();
+        assert_eq!(parent.join().is_err(), kill);
+        assert_eq!(went_on.load(Ordering::SeqCst), if kill { 0 } else { 4 });
     }
 }
 
