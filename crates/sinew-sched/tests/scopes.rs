@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sinew_fiber::{Fiber, Mask, Panic, Reason, Refused, Signal, error, shield, yield_};
+use sinew_fiber::{Fiber, Mask, Panic, Reason, Refused, Signal, defer, error, shield, yield_};
 use sinew_sched::sync::Semaphore;
 use sinew_sched::{
     Elapsed, Runtime, Scope, ScopedJoinHandle, block_on, scope, sleep, spawn, timeout, yield_now,
@@ -31,6 +31,14 @@ fn child<'scope, T: Send + 'scope>(
 ) -> ScopedJoinHandle<'scope, T> {
     let task = scope.task();
     if pinned { task.pinned().spawn(body) } else { task.spawn(body) }
+}
+
+struct OnDrop<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
 }
 
 /// Something that must be whole for as long as any child uses it.
@@ -288,34 +296,80 @@ fn cancel_and_kill_of_the_parent_reach_the_children_and_the_scope_still_waits() 
 }
 
 #[test]
-fn children_of_a_scope_that_opens_in_a_task_that_is_over_are_cancelled_or_killed_as_it_was() {
-    for kill in [false, true] {
+fn a_scope_that_opens_too_late_for_a_cancel_or_a_kill_passes_it_on() {
+    #[derive(Clone, Copy, PartialEq, Debug)]
+    enum By {
+        Cancel,
+        Kill,
+        /// Of a scope around it, as a deadline does it.
+        Scope,
+    }
+    for by in [By::Cancel, By::Kill, By::Scope] {
         let runtime = Runtime::builder().workers(2).build().unwrap();
         let (told, tells) = std::sync::mpsc::channel();
-        let went_on = Arc::new(AtomicUsize::new(0));
-        let goes_on = went_on.clone();
+        let refused = Arc::new(AtomicUsize::new(0));
+        let refusals = refused.clone();
         let parent = runtime.spawn(move || {
             tells.recv().unwrap(); // on the thread: nothing that a cancel would reach
-            let gate = Semaphore::new(0);
-            let _ = scope(|scope| {
-                for _ in 0..4 {
-                    drop(scope.spawn(|| {
-                        // A cancel refuses the wait, a kill unwinds it.
-                        assert_eq!(gate.acquire(1).unwrap_err().reason(), Reason::Cancelled);
-                        goes_on.fetch_add(1, Ordering::SeqCst);
-                    }));
+            let (gate, ended) = (Semaphore::new(0), AtomicUsize::new(0));
+            let waits = || {
+                let _end = OnDrop(|| {
+                    ended.fetch_add(1, Ordering::SeqCst);
+                });
+                // A cancel refuses the wait, a kill unwinds it.
+                assert_eq!(gate.acquire(1).unwrap_err().reason(), Reason::Cancelled);
+                refusals.fetch_add(1, Ordering::SeqCst);
+            };
+            let opens = || {
+                let _ = scope(|scope| {
+                    (0..4).for_each(|_| drop(scope.spawn(waits)));
+                    // Computes, and never looks whether it has to end.
+                    while ended.load(Ordering::SeqCst) < 4 {
+                        std::thread::yield_now();
+                    }
+                });
+            };
+            let _ = scope(|outer| {
+                if by == By::Scope {
+                    outer.cancel();
                 }
+                opens();
             });
         });
-        if kill {
-            parent.kill()
-        } else {
-            parent.cancel()
+        match by {
+            By::Cancel => parent.cancel(),
+            By::Kill => parent.kill(),
+            By::Scope => (),
         }
         told.send(()).unwrap();
-        assert_eq!(parent.join().is_err(), kill);
-        assert_eq!(went_on.load(Ordering::SeqCst), if kill { 0 } else { 4 });
+        let _ = parent.join();
+        assert_eq!(refused.load(Ordering::SeqCst), if by == By::Kill { 0 } else { 4 }, "{by:?}");
     }
+}
+
+#[test]
+fn a_scope_in_a_shield_runs_its_children_to_their_ends_although_its_task_is_over() {
+    with_runtimes(|pinned| {
+        let cleaned = Arc::new(AtomicUsize::new(0));
+        let cleans = cleaned.clone();
+        let cancelled = spawn(move || {
+            let cleanup = || {
+                let outcome = scope(|scope| {
+                    for _ in 0..3 {
+                        drop(child(scope, pinned, || {
+                            yield_now();
+                            cleans.fetch_add(1, Ordering::SeqCst);
+                        }));
+                    }
+                });
+                assert!(outcome.is_ok());
+            };
+            defer(cleanup, || sleep(LONG));
+        });
+        cancelled.cancel();
+        assert!(cancelled.join().unwrap_err().is_cancelled());
+        assert_eq!(cleaned.load(Ordering::SeqCst), 3);
+    });
 }
 
 #[test]
