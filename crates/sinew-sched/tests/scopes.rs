@@ -8,7 +8,7 @@ use std::time::Duration;
 use sinew_fiber::{Fiber, Mask, Panic, Reason, Refused, Signal, defer, error, shield, yield_};
 use sinew_sched::sync::Semaphore;
 use sinew_sched::{
-    Elapsed, Runtime, Scope, ScopedJoinHandle, block_on, scope, sleep, spawn, timeout, yield_now,
+    Elapsed, ManualClock, Runtime, Scope, ScopedJoinHandle, block_on, scope, sleep, spawn, timeout, yield_now,
 };
 
 const LONG: Duration = Duration::from_secs(1000);
@@ -414,27 +414,40 @@ fn a_cancel_reaches_grandchildren_while_their_parents_compute() {
 
 #[test]
 fn a_deadline_around_a_scope_ends_its_children_and_one_inside_leaves_them_alone() {
-    with_runtimes(|pinned| {
-        let borrowed = Borrowed::new();
-        let outcome = timeout(Duration::from_millis(2), || {
+    let test = |pinned| {
+        let ended = AtomicUsize::new(0);
+        let sleeps = || {
+            let _end = OnDrop(|| {
+                ended.fetch_add(1, Ordering::SeqCst);
+            });
+            sleep(LONG);
+        };
+        let outcome = timeout(Duration::from_secs(2), || {
             scope(|scope| {
-                drop(child(scope, pinned, || borrowed.use_it(usize::MAX)));
-                drop(child(scope, pinned, || sleep(LONG)));
+                drop(child(scope, pinned, sleeps));
+                drop(child(scope, pinned, sleeps));
             })
         });
         assert_eq!(outcome.unwrap_err(), Elapsed);
-        assert_eq!(borrowed.users.load(Ordering::SeqCst), 0);
+        assert_eq!(ended.load(Ordering::SeqCst), 2);
 
         let inside = scope(|scope| {
             let outside = child(scope, pinned, || {
-                borrowed.use_it(100);
+                sleep(LONG);
                 5
             });
-            assert_eq!(timeout(Duration::from_millis(2), || sleep(LONG)), Err(Elapsed));
+            assert_eq!(timeout(Duration::from_secs(2), || sleep(LONG)), Err(Elapsed));
             outside.join().unwrap()
         });
         assert_eq!(inside.unwrap(), 5);
-    });
+    };
+    for workers in [1, 2, 8] {
+        for pinned in [false, true] {
+            let clock = ManualClock::new();
+            let runtime = Runtime::builder().workers(workers).manual_clock(&clock).build().unwrap();
+            runtime.run(move || test(pinned)).unwrap();
+        }
+    }
 }
 
 #[test]
