@@ -10,7 +10,9 @@
 //! which the frame knows as its own. It stays tripped until it is closed.
 //!
 //! Cancelling is live: whoever cancels a task reaches the children of its open scopes as well, and theirs, at once and
-//! whatever the task is doing; and a deadline that passes reaches the children of the scopes inside it.
+//! whatever the task is doing; and a deadline that passes reaches the children of the scopes inside it. Each says so in
+//! the task's word first and then looks for scopes, under the lock that a scope opens under; and a scope looks at the
+//! word when it has opened. So one that is not found passes on what it finds.
 //!
 //! # The table
 //!
@@ -124,6 +126,11 @@ pub(crate) fn tripped(task: TaskId) -> Option<Frame> {
     let shard = shard(task);
     let mut tripped = shard.get(&task)?.frames.iter().filter(|open| open.tripped).map(|open| open.frame);
     tripped.find(|frame| is_running(frame.fiber))
+}
+
+/// What the code of `task` has to end with, outside of shields. Only the task asks.
+pub(crate) fn level(task: &Task) -> Option<Level> {
+    task.word.level().or_else(|| tripped(task.id()).map(|_| Level::Cancel))
 }
 
 /// Cancels or kills `task` and the children of its scopes. The caller keeps the task from being freed.

@@ -24,14 +24,14 @@ use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 use sinew_core::{Bindings, Instant, Signal};
-use sinew_fiber::raw::{abandon, catch, may_await, open_scope, re_raise};
+use sinew_fiber::raw::{abandon, catch, is_shielded, may_await, open_scope, re_raise};
 use sinew_fiber::{Cancelled, Level, Raised, Refused, StackSize, Value, shield};
 use sinew_sync::atomic::{AtomicBool, Ordering};
 use sinew_sync::{Arc, Mutex, thread};
 
 use crate::events::Events;
 use crate::join::JoinHandle;
-use crate::reach::{Frame, Tripped, cancel_children};
+use crate::reach::{self, Frame, Tripped, cancel_children};
 use crate::slots::TaskId;
 use crate::spawn::{Options, TaskBuilder};
 use crate::task::Task;
@@ -249,13 +249,16 @@ where
     };
     open_scope(|| {
         frame.open(Some(children.clone()));
+        // Whoever ends the task, or a deadline around it, may have looked for its scopes too early to find this one.
+        if !task.word.is_quiet() && !is_shielded() {
+            reach::level(task).into_iter().for_each(|level| cancel_children(vec![children.clone()], level));
+        }
         let outcome = catch(|| {
             let result = body(&scope);
             scope.children.wait().map(|()| result)
         });
         if !matches!(outcome, Ok(Ok(_))) {
-            let level = task.word.level().unwrap_or(Level::Cancel);
-            cancel_children(vec![children.clone()], level);
+            cancel_children(vec![children.clone()], Level::Cancel);
         }
         let closed = shield(|| scope.close());
         frame.close();

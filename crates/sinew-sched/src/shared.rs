@@ -15,11 +15,11 @@
 //! # Who looks after a backlog
 //!
 //! One new task of a worker is no reason to wake another: mostly its spawner runs it next. But somebody has to look
-//! whether it does. A worker that lies down while another is up looks again every [`LOOK_AGAIN`]; one that lies down
-//! last sleeps until it is woken, and so do the others when they next look. So a worker that gets up and goes to work
-//! sees to it that somebody looks: if others are up it wakes one that is not, for it may have been the one who
-//! looked; if none is, it wakes one with the first task that it spawns. Whoever is woken so, and finds nothing, lies
-//! down while another is up.
+//! whether it does. A worker is *idle* from when it lies down until it finds something, also while it is up to look. One
+//! that lies down while another is not idle looks again every [`LOOK_AGAIN`]; else it sleeps until it is woken. So those
+//! who look do not keep each other up, and a worker that finds something sees to it that somebody looks: if others work
+//! too it wakes one that sleeps, for it may have been the one who looked; if none does, it wakes one with the first task
+//! that it spawns. Whoever is woken so, and finds nothing, lies down while another works.
 //!
 //! # The end
 //!
@@ -27,7 +27,8 @@
 //! counted themselves, and by threads. So the end is one exchange of the word in which the threads count ([`ENDED`]):
 //! a thread that counts before it is waited for, and one that comes later is told.
 //!
-//! Models: `shared_push_or_sleep`, `shared_inject_or_sleep`, `shared_last_end_is_seen`, `shared_late_spawn_or_end`.
+//! Models: `shared_push_or_sleep`, `shared_inject_or_sleep`, `shared_work_or_sleep`, `shared_clock_or_task`,
+//! `shared_clock_or_timer`, `shared_last_end_is_seen`, `shared_late_spawn_or_end`.
 //!
 //! A runtime's `Shared` is never freed, nor are its slots: a waker may still be about to wake a worker when the
 //! task that it woke has ended, and the runtime with it. That is some hundred bytes per runtime and 64 for each task
@@ -40,7 +41,7 @@ use std::time::Duration;
 
 use sinew_core::Instant;
 use sinew_fiber::{Level, StackSize};
-use sinew_sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use sinew_sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 use sinew_sync::statics::OnceLock;
 use sinew_sync::thread::{self, Thread};
 use sinew_sync::{Mutex, fence_after_rmw, park_timeout};
@@ -77,13 +78,20 @@ const ENDED: u64 = 1 << 63;
 /// Tasks that a report names.
 const MOST_REPORTED: usize = 100;
 
+/// One worker that has got up, in the word of the beds, whose lower half counts those who sleep.
+const GOT_UP: u64 = 1 << 32;
+
+fn sleepers(beds: u64) -> usize {
+    (beds % GOT_UP) as usize
+}
+
 pub(crate) struct Shared {
     pub(crate) injector: Injector<&'static Task>,
     /// The other ends of each worker's queues.
     pub(crate) stealers: Box<[Stealers]>,
     pub(crate) inboxes: Box<[Inbox]>,
-    /// How many workers lie in their beds, or are about to get up.
-    sleepers: AtomicUsize,
+    /// How many workers lie in their beds, or are about to get up, and how often one has got up ([`GOT_UP`]).
+    beds: AtomicU64,
     /// How often in a row a worker got up and found nothing to take from another.
     in_vain: AtomicU32,
     pub(crate) stack: StackSize,
@@ -109,6 +117,8 @@ pub(crate) struct Shared {
 pub(crate) struct Inbox {
     head: AtomicPtr<Task>,
     asleep: AtomicBool,
+    /// The worker has lain down, and has found nothing since. Only the worker writes it.
+    idle: AtomicBool,
     thread: OnceLock<Thread>,
     pub(crate) timers: Timers,
     pub(crate) watch: Watch,
@@ -130,6 +140,7 @@ impl Inbox {
         Inbox {
             head: AtomicPtr::new(ptr::null_mut()),
             asleep: AtomicBool::new(false),
+            idle: AtomicBool::new(false),
             thread: OnceLock::new(),
             timers: Timers::new(),
             watch: Watch::new(),
@@ -166,12 +177,12 @@ impl Inbox {
     }
 
     /// Takes everything that is in the queue, oldest first. False if there was nothing. The worker does this, and others
-    /// if it is stuck.
+    /// if it is stuck. Whoever sees that it is empty sees that the worker is up ([`Shared::clock_jumps`]).
     pub(crate) fn drain(&self, mut each: impl FnMut(&'static Task)) -> bool {
         if self.is_empty() {
             return false;
         }
-        let mut newest = self.head.swap(ptr::null_mut(), Ordering::Acquire).cast_const();
+        let mut newest = self.head.swap(ptr::null_mut(), Ordering::AcqRel).cast_const();
         let mut oldest: *const Task = ptr::null();
         while !newest.is_null() {
             // SAFETY: slots are never freed, and the link of a queued task is its queue's.
@@ -196,7 +207,7 @@ impl Shared {
             injector: Injector::new(),
             inboxes: queues.iter().map(|_| Inbox::new()).collect(),
             stealers: queues.iter().map(Queues::stealers).collect(),
-            sleepers: AtomicUsize::new(0),
+            beds: AtomicU64::new(0),
             in_vain: AtomicU32::new(0),
             stack,
             clock,
@@ -243,7 +254,7 @@ impl Shared {
     #[inline]
     pub(crate) fn wake_one(&self) {
         fence(Ordering::SeqCst);
-        if self.sleepers.load(Ordering::Relaxed) > 0 {
+        if sleepers(self.beds.load(Ordering::Relaxed)) > 0 {
             self.wake_any();
         }
     }
@@ -287,9 +298,15 @@ impl Shared {
         self.in_vain.load(Ordering::Relaxed).min(10)
     }
 
-    /// True if all workers but the one that asks are in bed.
-    pub(crate) fn all_others_sleep(&self) -> bool {
-        self.sleepers.load(Ordering::Relaxed) + 1 == self.inboxes.len()
+    /// `worker`, which was idle, has found something. True if no other works.
+    pub(crate) fn goes_to_work(&self, worker: usize) -> bool {
+        self.inboxes[worker].idle.store(false, Ordering::Relaxed);
+        !self.another_works(worker)
+    }
+
+    fn another_works(&self, worker: usize) -> bool {
+        let mut others = self.inboxes.iter().enumerate().filter(|(index, _)| *index != worker);
+        others.any(|(_, inbox)| !inbox.idle.load(Ordering::Relaxed))
     }
 
     /// Sleeps until there is something for `worker` to do, or until `alarm`, when its next timer is due.
@@ -300,16 +317,13 @@ impl Shared {
     /// The same, for at most `limit`.
     pub(crate) fn sleep_for(&self, worker: usize, alarm: Option<Instant>, limit: Option<Duration>) {
         let inbox = &self.inboxes[worker];
-        inbox.thread.get_or_init(thread::current);
-        inbox.asleep.store(true, Ordering::Release); // whoever sees it sees the thread
-        let others_busy = self.sleepers.fetch_add(1, Ordering::Relaxed) + 1 < self.inboxes.len();
-        fence(Ordering::SeqCst);
+        let beds = self.lie_down(inbox);
         let work = !inbox.is_empty()
             || !self.injector.is_empty()
             || self.stealers.iter().any(|queues| !queues.new.is_empty() || !queues.woken.is_empty())
             || self.has_ended();
-        if !work && !self.clock_jumps(others_busy) {
-            let look = if others_busy { Some(LOOK_AGAIN) } else { self.until_overdue(worker) };
+        if !work && !self.clock_jumps(beds) {
+            let look = if self.another_works(worker) { Some(LOOK_AGAIN) } else { self.until_overdue(worker) };
             let limits = [self.until(alarm), limit, look.filter(|_| self.look_again)];
             let timeout = limits.into_iter().flatten().min();
             match timeout {
@@ -322,8 +336,23 @@ impl Shared {
                 }
             }
         }
+        self.get_up(inbox);
+    }
+
+    /// Puts a worker, whose inbox this is, to bed, and returns the word of the beds. The fence is one of two pairs, both
+    /// with [`Shared::wake_one`]: the worker sees what was pushed before it, and who had gone to work.
+    fn lie_down(&self, inbox: &Inbox) -> u64 {
+        inbox.thread.get_or_init(thread::current);
+        inbox.idle.store(true, Ordering::Relaxed);
+        inbox.asleep.store(true, Ordering::Release); // whoever sees it sees the thread
+        let beds = self.beds.fetch_add(1, Ordering::AcqRel) + 1;
+        fence(Ordering::SeqCst);
+        beds
+    }
+
+    fn get_up(&self, inbox: &Inbox) {
         inbox.asleep.store(false, Ordering::Relaxed);
-        self.sleepers.fetch_sub(1, Ordering::Relaxed);
+        self.beds.fetch_add(GOT_UP - 1, Ordering::Relaxed);
     }
 
     /// How long to sleep until `alarm`. On a manual clock, whose time does not pass by itself, whoever moves it wakes
@@ -344,19 +373,20 @@ impl Shared {
         self.until(next.map(|next| next + OVERDUE)).map(|overdue| overdue.max(LOOK_AGAIN))
     }
 
-    /// Moves a manual clock to the next deadline of all, if everybody sleeps and nothing is queued.
-    fn clock_jumps(&self, others_busy: bool) -> bool {
+    /// Moves a manual clock to the next deadline of all, if everybody sleeps and nothing is queued; `beds` is what
+    /// [`Shared::lie_down`] returned. If somebody has got up since, an inbox may be empty that was not, and a timer may
+    /// have rung or be missing: whoever lies down last looks again.
+    fn clock_jumps(&self, beds: u64) -> bool {
         let Clock::Manual(clock) = &self.clock else { return false };
-        let idle = !others_busy && self.inboxes.iter().all(Inbox::is_empty);
-        if !idle || clock.is_held() {
-            return false;
-        }
-        match self.inboxes.iter().filter_map(|inbox| inbox.timers.next()).min() {
-            Some(next) => {
+        let idle = sleepers(beds) == self.inboxes.len() && self.inboxes.iter().all(Inbox::is_empty);
+        let next = self.inboxes.iter().filter_map(|inbox| inbox.timers.next()).min();
+        fence(Ordering::SeqCst);
+        match next {
+            Some(next) if idle && self.beds.load(Ordering::Relaxed) == beds && !clock.is_held() => {
                 clock.jump_to(next);
                 true
             }
-            None => false,
+            _ => false,
         }
     }
 

@@ -7,7 +7,8 @@
 //! middle of a worker's turn: wakers that are not ours are called by a task.
 //!
 //! `next` is the earliest time at which there may be something to do. It is written under the lock and read without:
-//! the worker itself, which alone inserts, always sees what it wrote; any other only guesses by it.
+//! the worker itself, which alone inserts, always sees what it wrote; any other only guesses by it, but knows that a
+//! worker was up when it wrote what is read.
 //!
 //! Model: `timers_ring_or_cancel`.
 
@@ -127,14 +128,14 @@ impl Timers {
 
     /// When the next alarm rings, at the earliest.
     pub(crate) fn next(&self) -> Option<Instant> {
-        match self.next.load(Ordering::Relaxed) {
+        match self.next.load(Ordering::Acquire) {
             u64::MAX => None,
             next => Some(Instant::from_nanos(next)),
         }
     }
 
     fn publish(&self, wheel: &Wheel<Ring>) {
-        self.next.store(wheel.next_deadline().unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.next.store(wheel.next_deadline().unwrap_or(u64::MAX), Ordering::Release);
     }
 }
 

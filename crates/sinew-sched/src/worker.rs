@@ -93,8 +93,8 @@ pub(crate) struct Worker {
     pub(crate) refusal: Cell<Option<StackError>>,
     active: Cell<*const Core>,
     left: Cell<Left>,
-    /// All other workers were in bed when this one got up, and it has not woken one: nobody looks whether it has a
-    /// backlog.
+    /// All other workers were idle when this one found something, and it has not woken one: nobody looks whether it has
+    /// a backlog.
     unwatched: Cell<bool>,
     /// There is a processor for each worker: one that looks for work for a while takes nobody's.
     may_spin: bool,

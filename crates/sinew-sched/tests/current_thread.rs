@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use sinew_sched::chan::oneshot;
 use sinew_sched::{
     CurrentThread, ManualClock, Runtime, now, sleep, sleep_async, sleep_until, spawn, task, yield_now,
 };
@@ -73,22 +74,22 @@ fn run_drives_everything_until_its_own_task_has_ended() {
 #[test]
 fn a_task_from_another_thread_wakes_a_run_that_waits() {
     let runtime = current_thread();
-    let (sender, receiver) = std::sync::mpsc::channel();
-    let gate = Arc::new(AtomicUsize::new(0));
-    let open = gate.clone();
-    let handle = runtime.spawn(move || {
-        sender.send(()).unwrap();
-        while gate.load(Ordering::Acquire) == 0 {
-            sleep(Duration::from_millis(1));
-        }
-        3
-    });
-    let opener = std::thread::spawn(move || {
-        receiver.recv().unwrap();
-        open.store(1, Ordering::Release);
-    });
-    assert_eq!(runtime.run(move || handle.join().unwrap()).unwrap(), 3);
-    opener.join().unwrap();
+    for _ in 0..100 {
+        let (waits, waiting) = std::sync::mpsc::channel();
+        let (sender, mut receiver) = oneshot::channel();
+        let builder = runtime.task();
+        let other = std::thread::spawn(move || {
+            waiting.recv().unwrap();
+            builder.spawn(move || sender.send(3).unwrap()).join().unwrap();
+        });
+        let received = runtime.run(move || {
+            waits.send(()).unwrap();
+            receiver.recv().unwrap()
+        });
+        assert_eq!(received.unwrap(), 3);
+        runtime.run_until_idle();
+        other.join().unwrap();
+    }
 }
 
 #[test]
@@ -219,7 +220,10 @@ fn a_manual_clock_that_is_held_moves_only_by_hand() {
         now() - start
     });
     clock.advance(Duration::from_secs(5));
-    let task = task.join_timeout(Duration::from_millis(20)).unwrap_err();
+    for _ in 0..100 {
+        runtime.run(yield_now).unwrap(); // and then everybody is idle
+    }
+    assert_eq!(clock.now().as_nanos(), 5_000_000_000);
     assert!(!task.is_finished());
     clock.advance(Duration::from_secs(20));
     assert!(task.join().unwrap() >= Duration::from_secs(10));

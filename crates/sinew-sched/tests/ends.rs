@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sinew_fiber::{Fiber, Key, Mask, Signal, shield};
+use sinew_sched::chan::oneshot;
 use sinew_sched::{JoinHandle, Runtime, sleep, spawn, yield_now};
 
 fn runtime(workers: usize) -> Runtime {
@@ -90,20 +91,19 @@ fn a_result_that_nobody_takes_may_block_in_its_destructor() {
 fn a_task_that_outlasts_the_shutdown_in_a_shield_still_ends() {
     for workers in [1, 2] {
         let runtime = runtime(workers);
-        let started = Arc::new(AtomicUsize::new(0));
-        let seen = started.clone();
+        let (over, mut is_over) = oneshot::channel();
+        let (starts, started) = std::sync::mpsc::channel();
         let task = runtime.spawn(move || {
-            seen.store(1, Ordering::Release);
             shield(|| {
-                sleep(Duration::from_millis(200));
-                spawn(|| 5).join().unwrap()
+                starts.send(()).unwrap();
+                let add: u32 = is_over.recv().unwrap();
+                spawn(move || 5 + add).join()
             })
         });
-        while started.load(Ordering::Acquire) == 0 {
-            std::thread::yield_now();
-        }
+        started.recv().unwrap();
         assert_eq!(runtime.shutdown(Duration::from_millis(10)).left, 1);
-        assert_eq!(task.join().unwrap(), 5);
+        over.send(2).unwrap();
+        assert_eq!(task.join().unwrap().unwrap(), 7);
     }
 }
 
@@ -194,18 +194,25 @@ fn the_longest_sleep_and_the_longest_grace_are_not_too_long() {
 
 #[test]
 fn a_shutdown_reaches_the_tasks_that_are_spawned_meanwhile() {
+    let start = || spawn(|| sleep(Duration::from_secs(3600)));
     for workers in [1, 2, 8] {
         for _ in 0..20 {
             let runtime = runtime(workers);
+            let (spawning, spawns) = std::sync::mpsc::channel();
             for _ in 0..4 {
-                drop(runtime.spawn(|| {
+                let spawning = spawning.clone();
+                drop(runtime.spawn(move || {
+                    let mut last = start();
+                    spawning.send(()).unwrap();
                     loop {
-                        drop(spawn(|| sleep(Duration::from_secs(3600))));
+                        let next = start();
                         yield_now();
+                        // So there are never many, but there is always one that was just spawned.
+                        std::mem::replace(&mut last, next).cancel();
                     }
                 }));
             }
-            std::thread::sleep(Duration::from_micros(300));
+            spawns.iter().take(4).for_each(drop);
             assert_eq!(runtime.shutdown(Duration::MAX).left, 0);
         }
     }

@@ -1,19 +1,43 @@
-//! What happens when there is no memory for one more stack. Alone in its process, whose addresses it uses up.
+//! What happens when there is no memory for one more stack. The tests use the addresses of their process up, so they run
+//! one after the other.
 #![cfg(not(any(loom, shuttle)))]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sinew_fiber::{Stack, StackSize};
+use sinew_fiber::{Stack, StackError, StackSize};
 use sinew_sched::{Runtime, spawn, yield_now};
+
+const SIZE: StackSize = StackSize::Custom(StackSize::MOST);
+
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn all_stacks() -> Vec<Stack> {
+    std::iter::from_fn(|| Stack::take(SIZE).ok()).collect()
+}
+
+#[test]
+fn a_runtime_whose_workers_find_no_stack_is_an_error() {
+    let _alone = ALONE.lock();
+    let builder = Runtime::builder().workers(4).stack(SIZE);
+    let mut all = all_stacks();
+    for left in 0..4 {
+        let error = builder.clone().build().unwrap_err();
+        assert!(error.get_ref().unwrap().is::<StackError>(), "{left} stacks were left: {error}");
+        drop(all.pop());
+    }
+    drop(all);
+    let runtime = builder.build().unwrap();
+    assert_eq!(runtime.run(|| 7).unwrap(), 7);
+}
 
 #[test]
 fn a_yield_that_finds_no_stack_goes_on_and_loses_nobody() {
-    let size = StackSize::Custom(StackSize::MOST);
-    let runtime = Runtime::builder().workers(1).stack(size).build().unwrap();
+    let _alone = ALONE.lock();
+    let runtime = Runtime::builder().workers(1).stack(SIZE).build().unwrap();
     runtime.run(|| ()).unwrap();
-    let all: Vec<Stack> = std::iter::from_fn(|| Stack::take(size).ok()).collect();
+    let all = all_stacks();
     let ran = Arc::new(AtomicUsize::new(0));
     let count = ran.clone();
     let yields = runtime.run(move || {

@@ -116,8 +116,9 @@ fn a_waker_that_outlives_its_task_wakes_nobody() {
     let second = runtime.spawn_future(async move {
         let mut get = std::pin::pin!(later.get());
         poll_fn(|context| {
+            let polled = get.as_mut().poll(context);
             count.fetch_add(1, Ordering::Relaxed);
-            get.as_mut().poll(context)
+            polled
         })
         .await
     });

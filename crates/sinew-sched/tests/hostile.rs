@@ -7,15 +7,15 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sinew_fiber::{
     Control, Fiber, Hook, Mask, Root, Signal, Stack, StackSize, Value, control, error, protect, run_as_root,
     shield, yield_,
 };
 use sinew_sched::{
-    Elapsed, Events, Runtime, Sleep, block_on, scope, sleep, sleep_async, spawn, spawn_future, timeout,
-    yield_now,
+    Elapsed, Events, ManualClock, Runtime, Sleep, block_on, scope, sleep, sleep_async, spawn, spawn_future,
+    timeout, yield_now,
 };
 
 fn runtime(workers: usize) -> Runtime {
@@ -65,24 +65,19 @@ fn a_waker_that_panics_or_blocks_disturbs_nobody() {
     }
     for workers in [1, 2] {
         for panics in [false, true] {
-            let runtime = runtime(workers);
-            let ends = runtime.run(move || {
-                let tasks: Vec<_> = (0..4)
-                    .map(|_| {
-                        spawn(move || {
-                            yield_now();
-                            let bad = Arc::new(Bad { called: AtomicBool::new(false), panics });
-                            let mut sleep = Box::pin(sleep_async(Duration::from_micros(500)));
-                            assert!(poll(sleep.as_mut(), &Waker::from(bad.clone())).is_pending());
-                            while !bad.called.load(Ordering::SeqCst) {
-                                yield_now();
-                            }
-                        })
-                    })
-                    .collect();
-                tasks.into_iter().filter(|task| !task.is_finished()).map(|task| task.join().unwrap()).count()
-            });
-            assert!(ends.is_ok());
+            // Its time passes only while everybody waits.
+            let clock = ManualClock::new();
+            let runtime = Runtime::builder().workers(workers).manual_clock(&clock).build().unwrap();
+            let waits = move || {
+                yield_now();
+                let bad = Arc::new(Bad { called: AtomicBool::new(false), panics });
+                let mut bad_sleep = Box::pin(sleep_async(Duration::from_secs(1)));
+                assert!(poll(bad_sleep.as_mut(), &Waker::from(bad.clone())).is_pending());
+                sleep(Duration::from_secs(2));
+                assert!(bad.called.load(Ordering::SeqCst));
+            };
+            let tasks: Vec<_> = (0..4).map(|_| runtime.spawn(waits)).collect();
+            tasks.into_iter().for_each(|task| task.join().unwrap());
             ends_well(runtime);
         }
     }
@@ -113,19 +108,25 @@ fn a_waker_whose_destructor_uses_the_timers_is_dropped_outside_their_lock() {
 
 #[test]
 fn a_sleep_that_is_polled_elsewhere_is_woken_there() {
-    fn polled_once() -> Pin<Box<Sleep>> {
-        let mut sleep = Box::pin(sleep_async(Duration::from_millis(20)));
+    fn polled_once(duration: Duration) -> (Pin<Box<Sleep>>, bool) {
+        let mut sleep = Box::pin(sleep_async(duration));
         let once = std::future::poll_fn(|context| Poll::Ready(sleep.as_mut().poll(context)));
-        assert!(block_on(once).unwrap().is_pending());
-        sleep
+        let waits = block_on(once).unwrap().is_pending();
+        (sleep, waits)
     }
-    let sleep = polled_once();
+    // A machine that is so busy that the time has passed by now has shown nothing.
+    let (sleep, _) = polled_once(Duration::from_millis(20));
     std::thread::spawn(move || block_on(sleep).unwrap()).join().unwrap();
-    let first = runtime(1);
-    let sleep = first.run(polled_once).unwrap();
+
+    let clock = ManualClock::new();
+    let one_worker = || Runtime::builder().workers(1).manual_clock(&clock).build().unwrap();
+    let first = one_worker();
+    let (sleep, waits) = first.run(|| polled_once(Duration::from_secs(3600))).unwrap();
+    assert!(waits);
     drop(first);
-    let second = runtime(1);
+    let second = one_worker();
     second.run(move || block_on(sleep).unwrap()).unwrap();
+    assert!(clock.now().as_nanos() >= 3_600_000_000_000);
     ends_well(second);
 }
 
@@ -233,34 +234,37 @@ fn a_scope_under_a_root_whose_hook_panics_leaves_no_child_behind() {
 fn a_scope_that_finds_no_stack_to_wait_on_waits_all_the_same() {
     let size = StackSize::Custom(StackSize::MOST);
     let runtime = Runtime::builder().workers(2).stack(size).build().unwrap();
-    let stop = Arc::new(AtomicBool::new(false));
-    let stopped = stop.clone();
     let taken = Arc::new(Mutex::new(Vec::new()));
-    let stacks = taken.clone();
-    let full = Arc::new(AtomicBool::new(false));
-    let exhausted = full.clone();
+    let tries = Arc::new(AtomicUsize::new(0));
+    let (stacks, failed, seen) = (taken.clone(), tries.clone(), tries.clone());
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        hook(panic);
+        if panic.to_string().contains("needs a stack") && failed.fetch_add(1, Ordering::SeqCst) == 2 {
+            taken.lock().unwrap().clear(); // the next try finds one
+        }
+    }));
     let task = runtime.spawn(move || {
         let (started, number) = (AtomicBool::new(false), AtomicUsize::new(7));
         let _ = protect(|| {
             scope(|scope| {
                 scope.spawn(|| {
                     started.store(true, Ordering::SeqCst);
-                    spin_until(&stopped);
+                    while seen.load(Ordering::SeqCst) < 3 {
+                        std::thread::yield_now();
+                    }
                     assert_eq!(number.load(Ordering::SeqCst), 7);
                 });
                 spin_until(&started);
                 while let Ok(stack) = Stack::take(size) {
                     stacks.lock().unwrap().push(stack);
                 }
-                exhausted.store(true, Ordering::SeqCst);
             })
         });
         number.store(0, Ordering::SeqCst);
     });
-    spin_until(&full);
-    taken.lock().unwrap().clear(); // the next try finds one
-    stop.store(true, Ordering::SeqCst);
     task.join().unwrap();
+    assert_eq!(tries.load(Ordering::SeqCst), 3);
 }
 
 #[test]
@@ -350,24 +354,20 @@ fn a_root_of_one_s_own_inside_a_task_waits_like_a_thread() {
 
 #[test]
 fn a_deadline_inside_a_suspended_fiber_does_not_reach_the_code_outside() {
-    let runtime = runtime(1);
+    let clock = ManualClock::new();
+    let runtime = Runtime::builder().workers(1).manual_clock(&clock).build().unwrap();
     runtime
         .run(|| {
             let fiber = Fiber::builder()
                 .mask(Mask::YIELD | Mask::AWAIT)
                 .build(|_| {
-                    timeout(Duration::from_millis(1), || sleep(Duration::from_secs(1000))) == Err(Elapsed)
+                    timeout(Duration::from_secs(1), || sleep(Duration::from_secs(1000))) == Err(Elapsed)
                 })
                 .unwrap();
-            let mut signal = fiber.resume(()).unwrap();
-            assert_eq!(signal, Signal::Await);
-            let start = Instant::now();
-            while start.elapsed() < Duration::from_millis(5) {
-                yield_now(); // would unwind
-            }
-            while signal == Signal::Await {
-                signal = fiber.resume(()).unwrap();
-            }
+            assert_eq!(fiber.resume(()).unwrap(), Signal::Await);
+            sleep(Duration::from_secs(5)); // would unwind
+            yield_now();
+            assert_eq!(fiber.resume(()).unwrap(), Signal::Ok);
             assert!(fiber.take_value().downcast::<bool>().unwrap(), "inside it is told");
         })
         .unwrap();

@@ -1,13 +1,13 @@
 //! Bodies that stay on their thread, and those whose author lets them move.
 #![cfg(not(any(loom, shuttle)))]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use sinew_fiber::{Fiber, Mask, Signal};
+use sinew_fiber::{Fiber, FiberRef, Mask, Signal, root};
 use sinew_sched::chan::oneshot;
 use sinew_sched::{Runtime, sleep, spawn, task, yield_now};
 
@@ -98,6 +98,37 @@ fn a_body_that_has_migrated_blocks_sleeps_spawns_and_uses_fibers_as_before() {
         });
     }
     assert_eq!(runtime.shutdown(Duration::from_secs(60)).left, 0);
+}
+
+#[test]
+fn a_body_that_may_migrate_has_a_root_that_no_other_task_runs_under() {
+    // What tasks leave behind on their thread, fibers say, counts references to the root that they ran under.
+    thread_local! {
+        static OF_THOSE_THAT_STAY: RefCell<Vec<FiberRef>> = const { RefCell::new(Vec::new()) };
+        static OF_THOSE_THAT_MIGRATE: RefCell<Vec<FiberRef>> = const { RefCell::new(Vec::new()) };
+    }
+    fn is_shared() -> (bool, bool) {
+        let is_in = |roots: &RefCell<Vec<FiberRef>>| roots.borrow().contains(&root());
+        (OF_THOSE_THAT_STAY.with(is_in), OF_THOSE_THAT_MIGRATE.with(is_in))
+    }
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let stays = || {
+        let shared = is_shared();
+        OF_THOSE_THAT_STAY.with_borrow_mut(|roots| roots.push(root()));
+        shared
+    };
+    let migrates = || {
+        let shared = is_shared();
+        OF_THOSE_THAT_MIGRATE.with_borrow_mut(|roots| roots.push(root()));
+        shared
+    };
+    assert_eq!(runtime.run(stays).unwrap(), (false, false));
+    for _ in 0..3 {
+        // SAFETY: it does not block.
+        let migrating = unsafe { runtime.task().spawn_migrating(migrates) };
+        assert_eq!(migrating.join().unwrap(), (false, false));
+        assert_eq!(runtime.run(stays).unwrap(), (true, false), "those that stay take turns under one root");
+    }
 }
 
 #[test]

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sinew_fiber::{Fiber, Mask, Panic, Reason, Refused, Signal, error, shield, yield_};
+use sinew_fiber::{Fiber, Mask, Panic, Reason, Refused, Signal, defer, error, shield, yield_};
+use sinew_sched::sync::Semaphore;
 use sinew_sched::{
-    Elapsed, Runtime, Scope, ScopedJoinHandle, block_on, scope, sleep, spawn, timeout, yield_now,
+    Elapsed, ManualClock, Runtime, Scope, ScopedJoinHandle, block_on, scope, sleep, spawn, timeout, yield_now,
 };
 
 const LONG: Duration = Duration::from_secs(1000);
@@ -30,6 +31,14 @@ fn child<'scope, T: Send + 'scope>(
 ) -> ScopedJoinHandle<'scope, T> {
     let task = scope.task();
     if pinned { task.pinned().spawn(body) } else { task.spawn(body) }
+}
+
+struct OnDrop<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
 }
 
 /// Something that must be whole for as long as any child uses it.
@@ -287,6 +296,83 @@ fn cancel_and_kill_of_the_parent_reach_the_children_and_the_scope_still_waits() 
 }
 
 #[test]
+fn a_scope_that_opens_too_late_for_a_cancel_or_a_kill_passes_it_on() {
+    #[derive(Clone, Copy, PartialEq, Debug)]
+    enum By {
+        Cancel,
+        Kill,
+        /// Of a scope around it, as a deadline does it.
+        Scope,
+    }
+    for by in [By::Cancel, By::Kill, By::Scope] {
+        let runtime = Runtime::builder().workers(2).build().unwrap();
+        let (told, tells) = std::sync::mpsc::channel();
+        let refused = Arc::new(AtomicUsize::new(0));
+        let refusals = refused.clone();
+        let parent = runtime.spawn(move || {
+            tells.recv().unwrap(); // on the thread: nothing that a cancel would reach
+            let (gate, ended) = (Semaphore::new(0), AtomicUsize::new(0));
+            let waits = || {
+                let _end = OnDrop(|| {
+                    ended.fetch_add(1, Ordering::SeqCst);
+                });
+                // A cancel refuses the wait, a kill unwinds it.
+                assert_eq!(gate.acquire(1).unwrap_err().reason(), Reason::Cancelled);
+                refusals.fetch_add(1, Ordering::SeqCst);
+            };
+            let opens = || {
+                let _ = scope(|scope| {
+                    (0..4).for_each(|_| drop(scope.spawn(waits)));
+                    // Computes, and never looks whether it has to end.
+                    while ended.load(Ordering::SeqCst) < 4 {
+                        std::thread::yield_now();
+                    }
+                });
+            };
+            let _ = scope(|outer| {
+                if by == By::Scope {
+                    outer.cancel();
+                }
+                opens();
+            });
+        });
+        match by {
+            By::Cancel => parent.cancel(),
+            By::Kill => parent.kill(),
+            By::Scope => (),
+        }
+        told.send(()).unwrap();
+        let _ = parent.join();
+        assert_eq!(refused.load(Ordering::SeqCst), if by == By::Kill { 0 } else { 4 }, "{by:?}");
+    }
+}
+
+#[test]
+fn a_scope_in_a_shield_runs_its_children_to_their_ends_although_its_task_is_over() {
+    with_runtimes(|pinned| {
+        let cleaned = Arc::new(AtomicUsize::new(0));
+        let cleans = cleaned.clone();
+        let cancelled = spawn(move || {
+            let cleanup = || {
+                let outcome = scope(|scope| {
+                    for _ in 0..3 {
+                        drop(child(scope, pinned, || {
+                            yield_now();
+                            cleans.fetch_add(1, Ordering::SeqCst);
+                        }));
+                    }
+                });
+                assert!(outcome.is_ok());
+            };
+            defer(cleanup, || sleep(LONG));
+        });
+        cancelled.cancel();
+        assert!(cancelled.join().unwrap_err().is_cancelled());
+        assert_eq!(cleaned.load(Ordering::SeqCst), 3);
+    });
+}
+
+#[test]
 fn a_cancel_reaches_grandchildren_while_their_parents_compute() {
     let runtime = Runtime::builder().workers(4).build().unwrap();
     let (ready, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -328,27 +414,40 @@ fn a_cancel_reaches_grandchildren_while_their_parents_compute() {
 
 #[test]
 fn a_deadline_around_a_scope_ends_its_children_and_one_inside_leaves_them_alone() {
-    with_runtimes(|pinned| {
-        let borrowed = Borrowed::new();
-        let outcome = timeout(Duration::from_millis(2), || {
+    let test = |pinned| {
+        let ended = AtomicUsize::new(0);
+        let sleeps = || {
+            let _end = OnDrop(|| {
+                ended.fetch_add(1, Ordering::SeqCst);
+            });
+            sleep(LONG);
+        };
+        let outcome = timeout(Duration::from_secs(2), || {
             scope(|scope| {
-                drop(child(scope, pinned, || borrowed.use_it(usize::MAX)));
-                drop(child(scope, pinned, || sleep(LONG)));
+                drop(child(scope, pinned, sleeps));
+                drop(child(scope, pinned, sleeps));
             })
         });
         assert_eq!(outcome.unwrap_err(), Elapsed);
-        assert_eq!(borrowed.users.load(Ordering::SeqCst), 0);
+        assert_eq!(ended.load(Ordering::SeqCst), 2);
 
         let inside = scope(|scope| {
             let outside = child(scope, pinned, || {
-                borrowed.use_it(100);
+                sleep(LONG);
                 5
             });
-            assert_eq!(timeout(Duration::from_millis(2), || sleep(LONG)), Err(Elapsed));
+            assert_eq!(timeout(Duration::from_secs(2), || sleep(LONG)), Err(Elapsed));
             outside.join().unwrap()
         });
         assert_eq!(inside.unwrap(), 5);
-    });
+    };
+    for workers in [1, 2, 8] {
+        for pinned in [false, true] {
+            let clock = ManualClock::new();
+            let runtime = Runtime::builder().workers(workers).manual_clock(&clock).build().unwrap();
+            runtime.run(move || test(pinned)).unwrap();
+        }
+    }
 }
 
 #[test]

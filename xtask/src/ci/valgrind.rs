@@ -19,7 +19,7 @@ use crate::workspace;
 const CHECKED: [&str; 2] = ["sinew-fiber", "sinew-sched"];
 
 /// The tests that cannot pass under valgrind, by their full names, and why.
-const EXCLUDED: [(&str, &str); 8] = [
+const EXCLUDED: [(&str, &str); 7] = [
     ("without_memory_a_new_fiber_is_an_error_and_the_process_goes_on", LIMITS_VALGRIND),
     ("without_memory_protect_raises_an_error_that_can_be_caught", LIMITS_VALGRIND),
     ("an_address_space_limit_is_an_error_and_the_process_goes_on", LIMITS_VALGRIND),
@@ -34,16 +34,7 @@ const EXCLUDED: [(&str, &str); 8] = [
         "its child writes to address 64 on purpose and then exits with a status of its own, which valgrind \
          replaces by the one for errors",
     ),
-    (
-        "a_shutdown_reaches_the_tasks_that_are_spawned_meanwhile",
-        "its tasks spawn others until another thread has its turn to stop them; under valgrind one thread runs at \
-         a time, and that turn can take a minute",
-    ),
 ];
-
-/// How the names begin of the test programs that do not run under valgrind at all: their bodies spin, or yield, until
-/// another thread has had its turn, and valgrind runs one thread at a time, for as long as it likes.
-const SPINNING: [&str; 3] = ["dump", "scopes", "stress"];
 
 const LIMITS_VALGRIND: &str =
     "a limit on addresses is one on valgrind's own memory, without which it gives up";
@@ -76,10 +67,9 @@ pub(super) fn check() -> Result<Ran, Broken> {
         return Err(format!("no test is called {gone}: exclude it under its new name, or not at all").into());
     }
 
-    let spins = |program: &Program| SPINNING.iter().any(|name| program.name().starts_with(name));
     let mut tests = Tests::default();
     let mut broken = Vec::new();
-    for program in programs.iter().filter(|program| !spins(program)) {
+    for program in &programs {
         println!("-- {}", program.name());
         let finished =
             process::run_within(&mut under_valgrind(program), Show::Everything, PROGRAM_LIMIT, |_, _| {})?;
@@ -94,9 +84,6 @@ pub(super) fn check() -> Result<Ran, Broken> {
     }
     println!("not run:");
     EXCLUDED.iter().for_each(|(test, reason)| println!("  {test}: {reason}"));
-    SPINNING.iter().for_each(|program| {
-        println!("  all of {program}*: bodies that spin until another thread has its turn")
-    });
     let what = format!("{tests} in {} programs, {} excluded", tests.programs, EXCLUDED.len());
     Ok(Ran { amount: tests.passed, what, tests })
 }
@@ -109,6 +96,9 @@ fn unknown(names: &[String]) -> Option<&'static str> {
 fn under_valgrind(program: &Program) -> Command {
     let mut command = Command::new("valgrind");
     command.args(["--quiet", "--trace-children=yes", "--num-callers=30"]);
+    // One thread runs at a time. By default it is any of them, for as long as it likes, and one that spins until another
+    // has done something may spin for minutes.
+    command.arg("--fair-sched=yes");
     command.arg(format!("--error-exitcode={FOUND_ERRORS}"));
     // Stacks are kept for as long as the process lives, and a search through all of their addresses takes
     // minutes.

@@ -1,6 +1,9 @@
 use sinew_sync::{Arc, model};
 
 use super::*;
+use crate::clock::ManualClock;
+use crate::reach::Frame;
+use crate::timers::{Alarm, Ring};
 
 fn shared() -> Arc<Shared> {
     Arc::new(Shared::new(&[Queues::new()], StackSize::KiB16, Clock::System, true))
@@ -24,7 +27,7 @@ fn a_worker_never_sleeps_through_a_push_to_its_inbox() {
         };
         shared.push_to(0, task);
         assert_eq!(worker.join().unwrap(), 1);
-        assert_eq!(shared.sleepers.load(Ordering::Relaxed), 0, "nobody is left in bed");
+        assert_eq!(sleepers(shared.beds.load(Ordering::Relaxed)), 0, "nobody is left in bed");
     });
 }
 
@@ -45,6 +48,92 @@ fn a_worker_never_sleeps_through_a_task_that_is_injected() {
         shared.inject(task);
         worker.join().unwrap();
     });
+}
+
+/// A worker lies down while another, which was idle, has found something: it is woken, or sees that somebody works.
+#[test]
+fn somebody_looks_after_a_worker_that_goes_to_work() {
+    model("shared_work_or_sleep", || {
+        let queues = [Queues::new(), Queues::new()];
+        let shared = Arc::new(Shared::new(&queues, StackSize::KiB16, Clock::System, true));
+        shared.inboxes[1].idle.store(true, Ordering::Relaxed);
+        let worker = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                shared.lie_down(&shared.inboxes[0]);
+                shared.another_works(0)
+            })
+        };
+        shared.goes_to_work(1);
+        shared.wake_one();
+        assert!(worker.join().unwrap() || !shared.inboxes[0].is_asleep());
+    });
+}
+
+#[test]
+fn workers_that_are_up_to_look_do_not_keep_each_other_up() {
+    model("shared_lookers_sleep", || {
+        let queues = [Queues::new(), Queues::new()];
+        let shared = Shared::new(&queues, StackSize::KiB16, Clock::System, true);
+        shared.lie_down(&shared.inboxes[0]);
+        assert!(shared.another_works(0), "the other has not lain down yet");
+        shared.get_up(&shared.inboxes[0]);
+        shared.lie_down(&shared.inboxes[1]);
+        assert!(!shared.another_works(1), "the other only looks");
+        shared.get_up(&shared.inboxes[1]);
+        assert!(shared.goes_to_work(1));
+        assert!(shared.another_works(0));
+    });
+}
+
+/// Worker 1 gets up for what `prepare` has for it, does it by `work`, and lies down again with a timer, while worker 0,
+/// which has a later one, lies down: a manual clock jumps to the earlier one.
+fn a_clock_waits_for_a_worker_that_gets_up(name: &str, prepare: fn(&Shared), work: fn(&Shared)) {
+    model(name, move || {
+        let (clock, queues) = (ManualClock::new(), [Queues::new(), Queues::new()]);
+        clock.advance(Duration::from_secs(1));
+        let shared = Shared::new(&queues, StackSize::KiB16, Clock::Manual(clock.clone()), true);
+        let shared = Arc::new(shared);
+        set_timer(&shared, 0, 3600);
+        prepare(&shared);
+        shared.lie_down(&shared.inboxes[1]);
+        let other = {
+            let (shared, clock) = (shared.clone(), clock.clone());
+            thread::spawn(move || {
+                shared.get_up(&shared.inboxes[1]);
+                work(&shared);
+                set_timer(&shared, 1, 60);
+                assert_eq!(clock.now().as_nanos(), SECOND, "it has jumped while a worker is up");
+                shared.clock_jumps(shared.lie_down(&shared.inboxes[1]));
+            })
+        };
+        shared.clock_jumps(shared.lie_down(&shared.inboxes[0]));
+        other.join().unwrap();
+        let next = shared.inboxes[1].timers.next();
+        assert_eq!(Some(clock.now()), next, "it has jumped too far, or not at all");
+    });
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+fn set_timer(shared: &Shared, worker: usize, second: u64) {
+    let alarm: &'static Alarm = Box::leak(Box::new(Alarm::new(Ring::Trip(Frame::of_nobody()))));
+    // SAFETY: it stays where it is for ever.
+    unsafe { shared.inboxes[worker].timers.set(alarm, Instant::from_nanos(second * SECOND)) };
+}
+
+#[test]
+fn a_manual_clock_waits_for_a_worker_that_gets_up_for_a_task() {
+    let push = |shared: &Shared| shared.inboxes[1].push(Box::leak(Box::new(Task::new(0))));
+    let take = |shared: &Shared| assert!(shared.inboxes[1].drain(|_| ()));
+    a_clock_waits_for_a_worker_that_gets_up("shared_clock_or_task", push, take);
+}
+
+#[test]
+fn a_manual_clock_waits_for_a_worker_that_gets_up_for_a_timer() {
+    let set = |shared: &Shared| set_timer(shared, 1, 0);
+    let ring = |shared: &Shared| shared.inboxes[1].timers.expire(&shared.clock);
+    a_clock_waits_for_a_worker_that_gets_up("shared_clock_or_timer", set, ring);
 }
 
 /// Two workers end the last two tasks of a runtime that stops, and look whether there are more: one sees that all

@@ -281,9 +281,9 @@ impl Worker {
         handed.success().into_iter().for_each(|task| self.queues.new.push(task));
     }
 
-    /// Sees to it that somebody looks for backlogs while this worker, which was in bed, works.
+    /// Sees to it that somebody looks for backlogs while this worker, which was idle, works.
     fn hand_over_the_watch(&self) {
-        let alone = self.shared.all_others_sleep() && self.queues.new.is_empty();
+        let alone = self.shared.goes_to_work(self.index) && self.queues.new.is_empty();
         self.unwatched.set(alone);
         if !alone {
             self.shared.wake_one();
