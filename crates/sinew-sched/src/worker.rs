@@ -18,7 +18,6 @@ mod search;
 use std::cell::{Cell, UnsafeCell};
 use std::ptr;
 
-use sinew_core::Instant;
 use sinew_fiber::raw::{Place, Running, StackPointer, switch};
 use sinew_fiber::{Refused, StackError, await_};
 use sinew_sync::atomic::Ordering;
@@ -34,6 +33,7 @@ use crate::shared::{Inbox, Shared};
 use crate::task::{Home, Kind, Ran, Settled, Task, TaskRef};
 use crate::timers::Timers;
 use crate::wait::block_thread;
+use search::Backlog;
 
 /// Spare cores that a worker keeps.
 const SPARE_CORES: usize = 64;
@@ -98,9 +98,8 @@ pub(crate) struct Worker {
     unwatched: Cell<bool>,
     /// There is a processor for each worker: one that looks for work for a while takes nobody's.
     may_spin: bool,
-    /// Since when the others have had a backlog, as far as this worker has seen while it looked for work, and how long it
-    /// was when it looked last.
-    backlog: Cell<Option<(Instant, usize)>>,
+    /// The backlog of the others, while this worker looks for work and has seen one.
+    backlog: Cell<Option<Backlog>>,
     /// How many lone tasks to let pass before another worker is woken for one.
     lone: Cell<u32>,
     /// The worker that was last handed a task of a kind that is spread.

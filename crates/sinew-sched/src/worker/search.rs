@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use sinew_core::Instant;
 use sinew_sync::hint::spin_loop;
 
 use super::{Queues, Worker, count};
@@ -25,8 +26,18 @@ const OTHERS: u32 = 16;
 /// spawned together, and start and block one after the other within this time, on one worker, where talking is cheap.
 const PATIENCE: Duration = Duration::from_micros(20);
 
-/// How long a backlog is at most that may be gone in a moment.
+/// How long a backlog is at most that may be gone in a moment, and for how long that is believed.
 const SHORT: usize = 16;
+const GONE_SOON: Duration = Duration::from_micros(100);
+
+/// What a worker that looks for work has seen of the others' backlog.
+#[derive(Clone, Copy)]
+pub(super) struct Backlog {
+    first_seen: Instant,
+    /// Since when it has not got shorter.
+    since: Instant,
+    len: usize,
+}
 
 /// How often a worker that looks for work looks into its inbox before it looks elsewhere.
 const LOOKS: u32 = 8;
@@ -245,13 +256,12 @@ impl Worker {
             return false;
         }
         let now = system_now();
-        let since = match self.backlog.get() {
-            Some((_, before)) if len < before && len <= SHORT => now,
-            Some((since, _)) => since,
-            None => now,
-        };
-        self.backlog.set(Some((since, len)));
-        now - since >= PATIENCE
+        let mut seen = self.backlog.get().unwrap_or(Backlog { first_seen: now, since: now, len });
+        if len < seen.len && len <= SHORT && now - seen.first_seen < GONE_SOON {
+            seen.since = now;
+        }
+        self.backlog.set(Some(Backlog { len, ..seen }));
+        now - seen.since >= PATIENCE
     }
 
     /// Looks whether others have too much to do. For one that has not changed tasks since the last look it does what does
