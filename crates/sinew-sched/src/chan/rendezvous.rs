@@ -29,6 +29,7 @@ pub(super) struct Rendezvous<T> {
 struct State<T> {
     senders: Queue,
     receivers: Queue,
+    #[allow(clippy::box_collection, reason = "seldom there, and small where it is not")]
     returned: Option<Box<VecDeque<T>>>,
     closed: bool,
 }

@@ -5,6 +5,8 @@ use sinew_sync::{Arc, model_bounded, thread};
 
 use super::*;
 use crate::chan::{self, Receiver, Sender};
+use crate::select;
+use crate::select::{Until, acquire, lock, recv, send, until};
 use crate::sync::{Mutex, Semaphore};
 
 const PAST: Instant = Instant::from_nanos(0);
