@@ -144,7 +144,7 @@ trait Flavour<T> {
         items.len() - before
     }
 
-    /// Lets nothing in any more, and tells all who wait.
+    /// Lets nothing in any more, and tells all who wait. May be called again.
     fn close(&self);
     fn is_closed(&self) -> bool;
     fn len(&self) -> usize;
@@ -194,9 +194,7 @@ impl<T> Channel<T> {
     #[cold]
     fn end(&self, end: End) -> bool {
         let first = self.ending.set(end);
-        if first {
-            flavour!(self, close());
-        }
+        flavour!(self, close()); // also for who comes second: whoever was first may not have got there yet
         first
     }
 }
