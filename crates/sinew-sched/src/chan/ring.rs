@@ -14,7 +14,7 @@
 //!
 //! - While receivers wait the ring is empty: who sends gives the item to the first of them instead.
 //! - While senders wait the ring is full: who receives takes both locks, that of the receivers first, and puts the item of
-//!   the first waiting sender into the place that became free.
+//!   the first waiting sender into the place that becomes free. Nobody else sees it free.
 //!
 //! So all are served in the order in which they came, and none is overtaken once it waits.
 //!
@@ -172,10 +172,13 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Puts the item of the first sender that waits into the place that was just made free.
+    /// Takes the oldest item out, and puts that of the first sender that waits into the place that becomes free. The lock
+    /// of the senders is taken first: nobody else must find the place free, or the ring empty.
     #[cold]
-    fn refill(&self, head: &mut Head<T>) -> Option<Waiter> {
+    fn take_and_refill(&self, head: &mut Head<T>, slot: &Slot<T>) -> Option<Waiter> {
         let mut tail = self.tail.side.lock();
+        // SAFETY: the slot is the caller's.
+        unsafe { slot.put(self.take(head)) };
         if self.tail.closed.load(Ordering::Relaxed) {
             return None; // they are being told
         }
@@ -243,13 +246,14 @@ impl<T> Flavour<T> for Ring<T> {
         if self.is_empty(&mut head) {
             return if self.is_drained(&mut head) { Tried::Done } else { Tried::Blocked };
         }
-        // SAFETY: the slot is the caller's.
-        unsafe { slot.put(self.take(&mut head)) };
-        if !head.senders.is_empty() {
-            let waiter = self.refill(&mut head);
-            drop(head);
-            waiter.into_iter().for_each(Waiter::wake);
+        if head.senders.is_empty() {
+            // SAFETY: the slot is the caller's.
+            unsafe { slot.put(self.take(&mut head)) };
+            return Tried::Done;
         }
+        let waiter = self.take_and_refill(&mut head, slot);
+        drop(head);
+        waiter.into_iter().for_each(Waiter::wake);
         Tried::Done
     }
 
