@@ -9,7 +9,9 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
 use sinew_sched::chan::{self, Many, One, Receiver, RecvError, SendError, Sender};
-use sinew_sched::{Instant, JoinHandle, Runtime, block_on};
+use sinew_sched::{CurrentThread, Instant, JoinHandle, ManualClock, Runtime, block_on};
+
+use crate::support::Watchdog;
 
 /// A channel of a given capacity, first in, first out.
 pub(crate) trait Kind: 'static {
@@ -138,6 +140,14 @@ impl Way {
             Poll::Ready(())
         })
     }
+}
+
+/// Runs `test` with a runtime whose tasks run when it says so, until all of them wait, and whose time it sets.
+pub(crate) fn by_hand(test: impl FnOnce(&CurrentThread, &ManualClock)) {
+    let clock = ManualClock::new();
+    let runtime = Runtime::builder().manual_clock(&clock).build_current_thread().unwrap();
+    let _watchdog = Watchdog::new("one thread".to_owned());
+    test(&runtime, &clock);
 }
 
 /// What was started in some [`Way`].
