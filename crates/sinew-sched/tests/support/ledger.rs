@@ -67,6 +67,11 @@ impl Ledger {
         self.0.fates[number as usize].fetch_add(what, Ordering::AcqRel)
     }
 
+    /// The item with this number was sent.
+    pub(crate) fn was_sent(&self, number: u64) {
+        self.note(number, SENT);
+    }
+
     /// An item came back to whoever has it now.
     #[track_caller]
     pub(crate) fn came_back(&self, item: Counted) {
@@ -116,8 +121,7 @@ impl Producer {
     pub(crate) fn sent(&self, outcome: Result<(), SendError<Counted>>) -> Result<(), Unsent> {
         match outcome {
             Ok(()) => {
-                let number = self.number * self.ledger.0.each + self.next - 1;
-                self.ledger.note(number as u64, SENT);
+                self.ledger.was_sent((self.number * self.ledger.0.each + self.next - 1) as u64);
                 Ok(())
             }
             Err(SendError { item, why }) => {
@@ -125,6 +129,11 @@ impl Producer {
                 Err(why)
             }
         }
+    }
+
+    #[track_caller]
+    pub(crate) fn came_back(&self, item: Counted) {
+        self.ledger.came_back(item);
     }
 }
 
