@@ -131,6 +131,10 @@ impl Producer {
         }
     }
 
+    pub(crate) fn was_sent(&self, number: u64) {
+        self.ledger.was_sent(number);
+    }
+
     #[track_caller]
     pub(crate) fn came_back(&self, item: Counted) {
         self.ledger.came_back(item);
