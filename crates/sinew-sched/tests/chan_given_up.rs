@@ -403,6 +403,38 @@ fn a_future_that_is_dropped_has_lost_nothing() {
     by_hand(|runtime, _| for_kinds!(C => dropped_futures::<C>(runtime)));
 }
 
+fn polled_by_two<C: Kind>(runtime: &CurrentThread) {
+    for capacity in CAPACITIES {
+        let tally = Tally::new();
+        let (sender, receiver) = full::<C>(capacity, &tally);
+        let (open, empty) = C::open::<Counted>(capacity);
+        let item = tally.value(9);
+        let sends = runtime.spawn_future(async move {
+            let mut sends = Box::pin(sender.send_async(item));
+            assert!(poll_once(sends.as_mut()).is_pending());
+            sends.await.unwrap();
+        });
+        let receives = runtime.spawn_future(async move {
+            let mut receives = Box::pin(empty.recv_async());
+            assert!(poll_once(receives.as_mut()).is_pending());
+            receives.await.unwrap().number()
+        });
+        runtime.run_until_idle();
+        assert!(receiver.try_recv().unwrap().is_some());
+        open.try_send(tally.value(5)).unwrap();
+        runtime.run_until_idle();
+        assert!(sends.is_finished() && receives.is_finished(), "capacity {capacity}");
+        assert_eq!(receives.join().unwrap(), 5);
+        drop(receiver);
+        tally.assert_even(capacity + 2);
+    }
+}
+
+#[test]
+fn a_future_wakes_whoever_polled_it_last() {
+    by_hand(|runtime, _| for_kinds!(C => polled_by_two::<C>(runtime)));
+}
+
 /// Calls that would block, inside the poll of a future.
 fn refused_in_polls<C: Kind>(capacity: usize, tally: &Tally) {
     let inside_poll = |refused: &Refused| refused.reason() == Reason::InsidePoll;
