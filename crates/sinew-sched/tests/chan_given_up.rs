@@ -17,7 +17,8 @@ use channels::{Bounded, Kind, by_hand, for_kinds, poll_once};
 use sinew_sched::chan::{Many, Receiver, RecvError, SendError, Sender, Unsent};
 use sinew_sched::select::{cancelled, recv, send, until};
 use sinew_sched::{
-    CurrentThread, JoinHandle, Reason, Refused, Runtime, block_on, deadline, now, select, spawn_future,
+    CurrentThread, JoinHandle, Raised, Reason, Refused, Runtime, block_on, deadline, now, select,
+    spawn_future,
 };
 use support::{Counted, Tally};
 
@@ -49,9 +50,8 @@ fn works<K: Send + 'static>(
     let sends = runtime.spawn(move || sender.send(item).unwrap());
     let receives = runtime.spawn(move || receiver.recv().unwrap().number());
     runtime.run_until_idle();
-    assert!(sends.is_finished() && receives.is_finished());
-    assert_eq!(receives.join().unwrap(), 77);
-    sends.join().unwrap();
+    assert_eq!(ended(receives).unwrap(), 77);
+    ended(sends).unwrap();
 }
 
 /// Starts `body`, which waits.
@@ -66,6 +66,13 @@ fn waits<T: Send + 'static>(
     task
 }
 
+/// What became of a task that has ended.
+#[track_caller]
+fn ended<T>(task: JoinHandle<T>) -> Result<T, Raised> {
+    assert!(task.is_finished(), "it has ended");
+    task.join()
+}
+
 fn is_cancelled(refused: &Refused) -> bool {
     refused.reason() == Reason::Cancelled
 }
@@ -78,7 +85,7 @@ fn cancelled_send<C: Kind>(runtime: &CurrentThread) {
         let task = waits(runtime, move || (sender.send(item).unwrap_err(), sender));
         task.cancel();
         runtime.run_until_idle();
-        let (SendError { item, why }, sender) = task.join().unwrap();
+        let (SendError { item, why }, sender) = ended(task).unwrap();
         assert!(matches!(why, Unsent::Refused(refused) if is_cancelled(&refused)));
         assert_eq!(item.number(), 9);
         assert!(numbers(&receiver).into_iter().eq(0..capacity as u64));
@@ -100,7 +107,7 @@ fn cancelled_recv<C: Kind>(runtime: &CurrentThread) {
         let task = waits(runtime, move || (receiver.recv().map(|_: Counted| ()).unwrap_err(), receiver));
         task.cancel();
         runtime.run_until_idle();
-        let (error, receiver) = task.join().unwrap();
+        let (error, receiver) = ended(task).unwrap();
         assert!(matches!(error, RecvError::Refused(refused) if is_cancelled(&refused)));
         works(runtime, &tally, sender, receiver);
         tally.assert_even(1);
@@ -135,7 +142,7 @@ fn cancelled_select<C: Kind>(runtime: &CurrentThread, listens: bool) {
         });
         task.cancel();
         runtime.run_until_idle();
-        let (outcome, item, sender, receiver) = task.join().unwrap();
+        let (outcome, item, sender, receiver) = ended(task).unwrap();
         match outcome {
             Ok(arm) => assert!(listens && arm == "cancelled"),
             Err(refused) => assert!(!listens && is_cancelled(&refused)),
@@ -175,7 +182,7 @@ fn a_cancelled_task_does_what_needs_no_wait() {
         });
         task.cancel();
         runtime.run_until_idle();
-        task.join().unwrap();
+        ended(task).unwrap();
     });
 }
 
@@ -225,7 +232,7 @@ fn a_receiver_that_was_given_an_item_and_cancelled_has_it() {
             sender.try_send(tally.value(5)).unwrap();
             task.cancel();
             runtime.run_until_idle();
-            assert_eq!(task.join().unwrap(), 5, "{way:?}");
+            assert_eq!(ended(task).unwrap(), 5, "{way:?}");
             tally.assert_even(1);
         }
     });
@@ -243,8 +250,8 @@ fn an_item_on_its_way_to_a_receiver_that_is_killed_goes_to_the_one_who_waits_nex
             sender.try_send(tally.value(5)).unwrap();
             first.kill();
             runtime.run_until_idle();
-            assert!(first.join().is_err(), "{way:?}: it unwinds");
-            assert_eq!(second.join().unwrap(), 5, "{way:?}");
+            assert!(ended(first).is_err(), "{way:?}: it unwinds");
+            assert_eq!(ended(second).unwrap(), 5, "{way:?}");
             tally.assert_even(1);
         }
     });
@@ -261,7 +268,7 @@ fn an_item_on_its_way_to_a_receiver_that_is_killed_is_the_next_to_be_received() 
             (0..=capacity as u64).for_each(|n| sender.try_send(tally.value(n)).unwrap());
             task.kill();
             runtime.run_until_idle();
-            assert!(task.join().is_err(), "{way:?}: it unwinds");
+            assert!(ended(task).is_err(), "{way:?}: it unwinds");
             assert_eq!(receiver.len(), capacity + 1, "that one is not counted against the room");
             assert!(sender.try_send(tally.value(9)).is_err(), "which there is none of");
             sender.close();
@@ -292,7 +299,7 @@ fn killed_sender<C: Kind>(runtime: &CurrentThread, in_select: bool) {
             }
             task.kill();
             runtime.run_until_idle();
-            assert!(task.join().is_err(), "it unwinds");
+            assert!(ended(task).is_err(), "it unwinds");
             received.extend(numbers(&receiver));
             let all = if taken { capacity + 1 } else { capacity };
             assert!(received.into_iter().eq(0..all as u64));
@@ -338,8 +345,7 @@ fn out_of_time<C: Kind>(runtime: &CurrentThread, clock: &sinew_sched::ManualCloc
             clock.advance(LATER + Duration::from_secs(1));
             runtime.run_until_idle();
         }
-        assert!(task.is_finished());
-        let (sender, receiver) = task.join().unwrap();
+        let (sender, receiver) = ended(task).unwrap();
         assert!(numbers(&full_one).into_iter().eq(0..capacity as u64));
         works(runtime, &tally, sender, full_one);
         works(runtime, &tally, open, receiver);
@@ -423,8 +429,8 @@ fn polled_by_two<C: Kind>(runtime: &CurrentThread) {
         assert!(receiver.try_recv().unwrap().is_some());
         open.try_send(tally.value(5)).unwrap();
         runtime.run_until_idle();
-        assert!(sends.is_finished() && receives.is_finished(), "capacity {capacity}");
-        assert_eq!(receives.join().unwrap(), 5);
+        ended(sends).unwrap();
+        assert_eq!(ended(receives).unwrap(), 5);
         drop(receiver);
         tally.assert_even(capacity + 2);
     }
@@ -482,7 +488,7 @@ fn cancelled_future<C: Kind<Ends = Many>>(runtime: &CurrentThread) {
         sender.try_send(tally.value(3)).unwrap();
         task.kill();
         runtime.run_until_idle();
-        match task.join() {
+        match ended(task) {
             Ok(received) => assert_eq!(received.unwrap(), 3),
             Err(_) => assert_eq!(numbers(&receiver), [3]),
         }

@@ -13,7 +13,7 @@ use ledger::{Consumer, Ledger, Producer};
 use sinew_sched::chan::{Many, Receiver, RecvError, Sender, Unsent};
 use sinew_sched::select::{recv, send};
 use sinew_sched::{Runtime, select};
-use support::{Counted, SEED, next, rounds, with_runtimes};
+use support::{Counted, SEED, Watchdog, next, rounds, with_runtimes};
 
 /// How a channel is ended: by a number, since the reason that its users see is compared.
 fn end<K>(sender: &Sender<Counted, K>, receiver: &Receiver<Counted, K>, how: u64) -> bool {
@@ -231,6 +231,76 @@ fn whoever_is_left_alone_at_a_channel_ends() {
             }
         }
     });
+}
+
+/// More threads than there are cores, all of which look at their channels all the time: some are stopped in the middle of
+/// a look when the last item comes, and with it the end.
+fn looks_meanwhile<C: Kind>() {
+    std::thread::scope(|scope| {
+        let senders: Vec<_> = (0..4)
+            .map(|_| {
+                let (sender, receiver) = C::open::<u32>(4);
+                scope.spawn(move || {
+                    let last = std::iter::from_fn(|| receiver.try_recv().ok()).flatten().last();
+                    assert_eq!(last, Some(3), "what was sent before the end");
+                });
+                sender
+            })
+            .collect();
+        std::thread::yield_now();
+        for sender in senders {
+            (1..4).for_each(|n| sender.try_send(n).unwrap());
+            sender.close();
+        }
+    });
+}
+
+#[test]
+fn whoever_looks_at_a_channel_while_it_is_closed_sees_what_was_sent_before() {
+    let _watchdog = Watchdog::new("threads".to_owned());
+    for _ in 0..rounds(10) {
+        for_kinds!(C => looks_meanwhile::<C>());
+    }
+}
+
+/// More threads than there are cores, all of which send all the time: some are stopped in the middle of that when the
+/// channel is closed, and a receiver that sees that it is must have seen all that they sent.
+fn sends_meanwhile<C: Kind<Ends = Many>>() {
+    std::thread::scope(|scope| {
+        let mut receivers = Vec::new();
+        for _ in 0..4 {
+            let (sender, receiver) = C::open::<u8>(1 << 16);
+            receivers.push(receiver.clone());
+            let sends = scope.spawn(move || {
+                while match sender.try_send(1) {
+                    Ok(()) => true,
+                    Err(refused) => matches!(refused.why, Unsent::Full),
+                } {}
+            });
+            scope.spawn(move || {
+                let last = loop {
+                    match receiver.try_recv() {
+                        Ok(None) => std::thread::yield_now(),
+                        Ok(Some(_)) => (),
+                        Err(error) => break error,
+                    }
+                };
+                assert!(matches!(last, RecvError::Closed));
+                sends.join().unwrap();
+                assert!(receiver.try_recv().is_err() && receiver.is_empty(), "sent after the end was seen");
+            });
+        }
+        std::thread::yield_now();
+        receivers.iter().for_each(|receiver| assert!(receiver.close()));
+    });
+}
+
+#[test]
+fn nothing_is_sent_after_somebody_saw_the_end() {
+    let _watchdog = Watchdog::new("threads".to_owned());
+    for _ in 0..rounds(20) {
+        for_kinds!(C: Many => sends_meanwhile::<C>());
+    }
 }
 
 /// The ends are cloned and dropped all the time: only the last one counts.

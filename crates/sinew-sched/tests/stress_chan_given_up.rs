@@ -10,15 +10,16 @@ mod support;
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use channels::{Bounded, Kind, Running, Way, for_kinds};
+use channels::{Bounded, Kind, Running, Way, for_kinds, poll_once};
 use ledger::{Consumer, Ledger, Producer};
 use sinew_sched::chan::{Many, Receiver, RecvError, SendError, Sender, Unsent};
 use sinew_sched::select::{recv, send, sleep};
 use sinew_sched::{JoinHandle, Runtime, deadline, now, select};
-use support::{Counted, SEED, next, rounds, with_runtimes};
+use support::{Counted, SEED, Watchdog, next, rounds, spin_until, with_runtimes};
 
 const CAPACITIES: [usize; 4] = [0, 1, 2, 8];
 
@@ -227,6 +228,38 @@ fn futures_that_are_dropped_lose_nothing() {
             for_kinds!(C: Many => dropped::<C>(runtime, capacity, &mut seed));
         }
     });
+}
+
+/// What a future gives back comes just when another receiver has found nothing.
+fn given_back<C: Kind<Ends = Many>>(capacity: usize) {
+    let (sender, receiver) = C::open(capacity);
+    let other = receiver.clone();
+    let (begun, received) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..=rounds(1500) {
+                spin_until(|| begun.load(Ordering::Acquire) == round);
+                assert_eq!(other.recv().unwrap(), round);
+                received.store(round, Ordering::Release);
+            }
+        });
+        let mut seed = SEED;
+        for round in 1..=rounds(1500) {
+            let mut receives = Box::pin(receiver.recv_async());
+            assert!(poll_once(receives.as_mut()).is_pending());
+            sender.try_send(round).unwrap();
+            begun.store(round, Ordering::Release);
+            (0..next(&mut seed) % 64).for_each(|_| std::hint::spin_loop());
+            drop(receives);
+            spin_until(|| received.load(Ordering::Acquire) == round);
+        }
+    });
+}
+
+#[test]
+fn who_is_about_to_wait_finds_what_is_given_back() {
+    let _watchdog = Watchdog::new("two threads".to_owned());
+    for_kinds!(C: Many => [0, 1, 3].into_iter().for_each(given_back::<C>));
 }
 
 /// One future after the other is dropped between one sender and one receiver, who keep their order.
