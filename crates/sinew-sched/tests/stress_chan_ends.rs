@@ -233,36 +233,6 @@ fn whoever_is_left_alone_at_a_channel_ends() {
     });
 }
 
-/// More threads than there are cores, all of which look at their channels all the time: some are stopped in the middle of
-/// a look when the last item comes, and with it the end.
-fn looks_meanwhile<C: Kind>() {
-    std::thread::scope(|scope| {
-        let senders: Vec<_> = (0..4)
-            .map(|_| {
-                let (sender, receiver) = C::open::<u32>(4);
-                scope.spawn(move || {
-                    let last = std::iter::from_fn(|| receiver.try_recv().ok()).flatten().last();
-                    assert_eq!(last, Some(3), "what was sent before the end");
-                });
-                sender
-            })
-            .collect();
-        std::thread::yield_now();
-        for sender in senders {
-            (1..4).for_each(|n| sender.try_send(n).unwrap());
-            sender.close();
-        }
-    });
-}
-
-#[test]
-fn whoever_looks_at_a_channel_while_it_is_closed_sees_what_was_sent_before() {
-    let _watchdog = Watchdog::new("threads".to_owned());
-    for _ in 0..rounds(10) {
-        for_kinds!(C => looks_meanwhile::<C>());
-    }
-}
-
 /// More threads than there are cores, all of which send all the time: some are stopped in the middle of that when the
 /// channel is closed, and a receiver that sees that it is must have seen all that they sent.
 fn sends_meanwhile<C: Kind<Ends = Many>>() {

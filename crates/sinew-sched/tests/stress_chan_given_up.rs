@@ -79,6 +79,7 @@ fn receives(receiver: &Receiver<Counted>, mut consumer: Consumer, mut seed: u64)
 }
 
 /// Senders and receivers of which some are stopped by `stop`, at moments that nobody chose; the rest is received at the end.
+/// What several receivers give back may come in another order.
 fn stopped<C: Kind<Ends = Many>>(
     runtime: &Runtime,
     capacity: usize,
