@@ -108,7 +108,7 @@ impl<K> Channels<K> {
 
 /// How often at each channel: together a million times, which is enough for everybody.
 fn times() -> usize {
-    let usual = if cfg!(debug_assertions) { 5_000 } else { 250_000 };
+    let usual = if cfg!(any(debug_assertions, valgrind)) { 5_000 } else { 250_000 };
     rounds(usual).min(usual)
 }
 

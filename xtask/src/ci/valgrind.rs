@@ -43,7 +43,7 @@ const EXCLUDED: [(&str, &str); 8] = [
 
 /// How the names begin of the test programs that do not run under valgrind at all: their bodies spin, or yield, until
 /// another thread has had its turn, and valgrind runs one thread at a time, for as long as it likes.
-const SPINNING: [&str; 3] = ["dump", "scopes", "stress"];
+const SPINNING: [&str; 4] = ["chan_linearizable", "dump", "scopes", "stress"];
 
 const LIMITS_VALGRIND: &str =
     "a limit on addresses is one on valgrind's own memory, without which it gives up";
