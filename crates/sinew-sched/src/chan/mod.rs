@@ -121,8 +121,9 @@ trait Flavour<T> {
     fn withdraw_send(&self, node: &Node) -> bool;
     fn withdraw_recv(&self, node: &Node) -> bool;
 
-    /// Gives an item back that a receiver was given and did not take.
-    fn put_back(&self, item: T);
+    /// Gives an item back that a receiver was given and did not take. Its node has the number of the item among all that
+    /// were given so; those that come back are received in that order.
+    fn put_back(&self, item: T, number: usize);
 
     /// Sends without waiting, and returns the oldest item if there was no room for both. Leaves the slot as it is if the
     /// channel has ended.
@@ -151,7 +152,7 @@ trait Flavour<T> {
         items.len() - before
     }
 
-    /// Lets nothing in any more, and tells all who wait.
+    /// Lets nothing in any more, and tells all who wait. May be called again.
     fn close(&self);
     fn is_closed(&self) -> bool;
     fn len(&self) -> usize;
@@ -202,9 +203,7 @@ impl<T> Channel<T> {
     #[cold]
     fn end(&self, end: End) -> bool {
         let first = self.ending.set(end);
-        if first {
-            flavour!(self, close());
-        }
+        flavour!(self, close()); // also for who comes second: whoever was first may not have got there yet
         first
     }
 }

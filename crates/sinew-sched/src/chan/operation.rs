@@ -176,7 +176,7 @@ impl<T> Awaited for RecvCase<'_, T> {
         if node.told() == GIVEN {
             // SAFETY: the node was told, so the slot is ours.
             let item = unsafe { self.slot.take() }.expect("an item that was given");
-            flavour!(self.channel, put_back(item));
+            flavour!(self.channel, put_back(item, node.wants.get()));
         }
     }
 }

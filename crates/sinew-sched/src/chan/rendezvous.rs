@@ -30,13 +30,16 @@ struct State<T> {
     senders: Queue,
     receivers: Queue,
     #[allow(clippy::box_collection, reason = "seldom there, and small where it is not")]
-    returned: Option<Box<VecDeque<T>>>,
+    returned: Option<Box<VecDeque<(usize, T)>>>,
+    /// How many items were given to receivers that waited.
+    given: usize,
     closed: bool,
 }
 
 impl<T> Rendezvous<T> {
     pub(super) fn new() -> Rendezvous<T> {
-        let state = State { senders: Queue::new(), receivers: Queue::new(), returned: None, closed: false };
+        let state =
+            State { senders: Queue::new(), receivers: Queue::new(), returned: None, given: 0, closed: false };
         Rendezvous { state: Lock::new(state) }
     }
 }
@@ -45,7 +48,7 @@ impl<T> State<T> {
     #[inline(always)]
     fn take_returned(&mut self) -> Option<T> {
         let items = self.returned.as_mut()?;
-        let item = items.pop_front();
+        let item = items.pop_front().map(|(_, item)| item);
         if items.is_empty() {
             self.returned = None;
         }
@@ -58,9 +61,10 @@ impl<T> State<T> {
 /// # Safety
 ///
 /// `node` is that of a receiver of `T`s, was just claimed, and the lock of its queue is held.
-unsafe fn give<T>(node: *const Node, item: T) -> Waiter {
+unsafe fn give<T>(node: *const Node, item: T, number: usize) -> Waiter {
     // SAFETY: the caller's promise. A receiver that waits has an empty slot.
     unsafe {
+        (*node).wants.set(number);
         Slot::of_node(node).put(item);
         Node::tell(node, GIVEN)
     }
@@ -74,8 +78,9 @@ impl<T> Flavour<T> for Rendezvous<T> {
             return Tried::Done;
         }
         let Some(node) = state.receivers.claim_first() else { return Tried::Blocked };
+        state.given += 1;
         // SAFETY: the node was claimed just now, and the slot is the caller's.
-        let waiter = unsafe { give(node, slot.take().expect("an item to send")) };
+        let waiter = unsafe { give(node, slot.take().expect("an item to send"), state.given) };
         drop(state);
         waiter.wake();
         Tried::Done
@@ -110,8 +115,9 @@ impl<T> Flavour<T> for Rendezvous<T> {
         }
         match state.receivers.claim_for(node) {
             Partner::Found(receiver) => {
+                state.given += 1;
                 // SAFETY: it was claimed just now, and the slot is the caller's.
-                let waiter = unsafe { give(receiver, slot.take().expect("an item to send")) };
+                let waiter = unsafe { give(receiver, slot.take().expect("an item to send"), state.given) };
                 drop(state);
                 waiter.wake();
                 Enrolled::Done
@@ -166,13 +172,15 @@ impl<T> Flavour<T> for Rendezvous<T> {
         unsafe { self.state.lock().receivers.remove(node) }
     }
 
-    fn put_back(&self, item: T) {
+    fn put_back(&self, item: T, number: usize) {
         let mut state = self.state.lock();
         let Some(node) = state.receivers.claim_first() else {
-            return state.returned.get_or_insert_default().push_front(item);
+            let returned = state.returned.get_or_insert_default();
+            let place = returned.partition_point(|(other, _)| *other < number);
+            return returned.insert(place, (number, item));
         };
         // SAFETY: it was claimed just now.
-        let waiter = unsafe { give(node, item) };
+        let waiter = unsafe { give(node, item, number) };
         drop(state);
         waiter.wake();
     }

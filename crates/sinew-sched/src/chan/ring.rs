@@ -57,6 +57,8 @@ struct Tail {
     count: usize,
     head_seen: usize,
     receivers: Queue,
+    /// How many items were given to receivers that waited.
+    given: usize,
 }
 
 /// What receivers change.
@@ -74,7 +76,8 @@ struct Head<T> {
     count: usize,
     tail_seen: usize,
     senders: Queue,
-    returned: VecDeque<T>,
+    /// Items that came back, with their numbers among those that were given to receivers that waited, in that order.
+    returned: VecDeque<(usize, T)>,
 }
 
 // SAFETY: an item is written by one thread under the lock of its end, and read by another after that has acquired the
@@ -86,7 +89,7 @@ unsafe impl<T: Send> Sync for Ring<T> {}
 impl<T> Ring<T> {
     /// A ring of `capacity` places, at least one.
     pub(super) fn new(capacity: usize) -> Ring<T> {
-        let tail = Tail { next: 0, count: 0, head_seen: 0, receivers: Queue::new() };
+        let tail = Tail { next: 0, count: 0, head_seen: 0, receivers: Queue::new(), given: 0 };
         let head = Head { next: 0, count: 0, tail_seen: 0, senders: Queue::new(), returned: VecDeque::new() };
         Ring {
             tail: TailEnd {
@@ -163,10 +166,11 @@ impl<T> Ring<T> {
     /// # Errors
     ///
     /// Gives it back if nobody waits.
-    fn hand_over(&self, tail: &mut Tail, item: T) -> Result<Waiter, T> {
+    fn hand_over(&self, tail: &mut Tail, item: T, number: usize) -> Result<Waiter, T> {
         let Some(node) = tail.receivers.claim_first() else { return Err(item) };
         // SAFETY: it was claimed just now, under the lock of its queue. A receiver that waits has an empty slot.
         unsafe {
+            (*node).wants.set(number);
             Slot::of_node(node).put(item);
             Ok(Node::tell(node, GIVEN))
         }
@@ -194,7 +198,8 @@ impl<T> Ring<T> {
     fn send_to_waiting(&self, tail: &mut Tail, slot: &Slot<T>) -> Option<Waiter> {
         // SAFETY: the slot is the caller's.
         let item = unsafe { slot.take() }.expect("an item to send");
-        match self.hand_over(tail, item) {
+        tail.given += 1;
+        match self.hand_over(tail, item, tail.given) {
             Ok(waiter) => Some(waiter),
             // Those in the queue are dead; while they waited, the ring was empty.
             Err(item) => {
@@ -206,7 +211,7 @@ impl<T> Ring<T> {
 
     #[cold]
     fn take_returned(&self, head: &mut Head<T>) -> Option<T> {
-        let item = head.returned.pop_front();
+        let item = head.returned.pop_front().map(|(_, item)| item);
         self.head.returned.store(head.returned.len(), Ordering::Release);
         item
     }
@@ -297,16 +302,17 @@ impl<T> Flavour<T> for Ring<T> {
         unsafe { self.tail.side.lock().receivers.remove(node) }
     }
 
-    fn put_back(&self, item: T) {
+    fn put_back(&self, item: T, number: usize) {
         let mut head = self.head.side.lock();
         let mut tail = self.tail.side.lock();
-        match self.hand_over(&mut tail, item) {
+        match self.hand_over(&mut tail, item, number) {
             Ok(waiter) => {
                 drop((tail, head));
                 waiter.wake();
             }
             Err(item) => {
-                head.returned.push_front(item);
+                let place = head.returned.partition_point(|(other, _)| *other < number);
+                head.returned.insert(place, (number, item));
                 self.head.returned.store(head.returned.len(), Ordering::Release);
             }
         }

@@ -1,0 +1,131 @@
+//! What is given up leaves nothing behind: after a million receives and a million selects that ran out of time, and
+//! futures that were dropped, as much memory is in use as before.
+#![cfg(not(any(loom, shuttle)))]
+
+#[path = "support/channels.rs"]
+mod channels;
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicIsize, Ordering};
+use std::time::Duration;
+
+use channels::{Kind, for_kinds, poll_once};
+use sinew_sched::chan::{Receiver, Sender};
+use sinew_sched::select::{Select, recv, send, sleep, until};
+use sinew_sched::{ManualClock, Runtime, now, select};
+use support::{rounds, with_runtime};
+
+/// The bytes that are in use.
+struct Counting;
+
+static IN_USE: AtomicIsize = AtomicIsize::new(0);
+
+// SAFETY: all is done by the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        IN_USE.fetch_add(layout.size() as isize, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        IN_USE.fetch_sub(layout.size() as isize, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(memory, layout) };
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const SOON: Duration = Duration::from_micros(1);
+
+/// Runs `given_up` so often, and a few times before that, so that what is allocated once is.
+#[track_caller]
+fn leaves_nothing(what: &str, times: usize, mut given_up: impl FnMut()) {
+    (0..100).for_each(|_| given_up());
+    let before = IN_USE.load(Ordering::Relaxed);
+    (0..times).for_each(|_| given_up());
+    let left = IN_USE.load(Ordering::Relaxed) - before;
+    assert_eq!(left, 0, "bytes are left of {times} {what}");
+}
+
+/// An empty channel and a full one.
+struct Channels<K> {
+    open: Sender<[u64; 4], K>,
+    empty: Receiver<[u64; 4], K>,
+    full: Sender<[u64; 4], K>,
+    _kept: Receiver<[u64; 4], K>,
+}
+
+impl<K> Channels<K> {
+    fn new<C: Kind<Ends = K>>(capacity: usize) -> Channels<K> {
+        let (open, empty) = C::open(capacity);
+        let (full, kept) = C::open(capacity);
+        (0..capacity).for_each(|_| full.try_send([1; 4]).unwrap());
+        Channels { open, empty, full, _kept: kept }
+    }
+
+    fn waits(&self, times: usize) {
+        leaves_nothing("receives", times, || assert!(self.empty.recv_timeout(SOON).unwrap().is_none()));
+        leaves_nothing("sends", times / 4, || assert!(self.full.send_timeout([2; 4], SOON).is_err()));
+        leaves_nothing("selects", times, || {
+            let mut item = Some([3; 4]);
+            select! {
+                _ = recv(&self.empty) => panic!("it is empty"),
+                _ = send(&self.full, &mut item) => panic!("it is full"),
+                _ = sleep(SOON) => (),
+            }
+            .unwrap();
+        });
+        leaves_nothing("selects of many cases", times / 500, || {
+            let mut select = Select::new().case(until(now() + SOON), |()| ());
+            for _ in 0..100 {
+                select = select.case(recv(&self.empty), |_| panic!("it is empty"));
+            }
+            select.wait().unwrap();
+        });
+    }
+
+    fn futures(&self, times: usize) {
+        leaves_nothing("futures that receive", times, || {
+            assert!(poll_once(std::pin::pin!(self.empty.recv_async())).is_pending());
+        });
+        leaves_nothing("futures that send", times / 4, || {
+            assert!(poll_once(std::pin::pin!(self.full.send_async([4; 4]))).is_pending());
+        });
+        leaves_nothing("futures that were given something", times / 4, || {
+            {
+                let mut future = std::pin::pin!(self.empty.recv_async());
+                assert!(poll_once(future.as_mut()).is_pending());
+                self.open.try_send([5; 4]).unwrap();
+            }
+            assert_eq!(self.empty.try_recv().unwrap(), Some([5; 4]));
+        });
+    }
+}
+
+/// How often at each channel: together a million times, which is enough for everybody.
+fn times() -> usize {
+    let usual = if cfg!(any(debug_assertions, valgrind)) { 5_000 } else { 250_000 };
+    rounds(usual).min(usual)
+}
+
+fn measure<C: Kind>(times: usize) {
+    for capacity in [0, 2] {
+        let channels = Channels::new::<C>(capacity);
+        channels.waits(times);
+        channels.futures(times);
+    }
+}
+
+/// One test, since what others do counts too.
+#[test]
+fn what_is_given_up_leaves_no_memory_behind() {
+    let clock = ManualClock::new();
+    with_runtime(Runtime::builder().workers(1).manual_clock(&clock), |runtime| {
+        runtime.run(|| for_kinds!(C => measure::<C>(times()))).unwrap();
+    });
+    for_kinds!(C => measure::<C>(times() / 100));
+}
