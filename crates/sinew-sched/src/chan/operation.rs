@@ -19,7 +19,7 @@ pub struct SendCase<'a, T> {
 
 impl<'a, T> SendCase<'a, T> {
     pub(super) fn new(channel: &'a Channel<T>, item: T) -> SendCase<'a, T> {
-        SendCase { channel, slot: Slot::of(item) }
+        SendCase { channel, slot: channel.slot(item) }
     }
 
     /// Does it, unless that needs a wait.
@@ -66,10 +66,10 @@ impl<T> Case for SendCase<'_, T> {
 
     #[inline]
     fn output(self) -> Result<(), SendError<T>> {
-        let channel = self.channel;
+        let (channel, weight) = (self.channel, self.slot.weight());
         match self.into_item() {
             None => Ok(()),
-            Some(item) => Err(SendError::new(item, channel.ending.get())),
+            Some(item) => Err(SendError::new(item, channel.why_unsent(weight))),
         }
     }
 }
@@ -162,9 +162,7 @@ impl<T> Awaited for RecvCase<'_, T> {
 
     fn hand_on(&self, node: &Node) {
         if node.told() == GIVEN {
-            // SAFETY: the node was told, so the slot is ours.
-            let item = unsafe { self.slot.take() }.expect("an item that was given");
-            flavour!(self.channel, put_back(item));
+            flavour!(self.channel, put_back(&self.slot));
         }
     }
 }
@@ -178,8 +176,8 @@ impl<T> Attempt for RecvCase<'_, T> {
         flavour!(self.channel, enroll_recv(&self.slot, node))
     }
 
-    fn settle(&self, _: &Node) -> bool {
-        true
+    fn settle(&self, node: &Node) -> bool {
+        node.told() != GIVEN || flavour!(self.channel, settle_recv(&self.slot))
     }
 
     fn under_lock(&self, change: &mut dyn FnMut()) {
