@@ -52,7 +52,7 @@ use crate::case::{Attempt, Enrolled};
 use crate::clock::now;
 use crate::group::Group;
 use crate::wait::{self, Node};
-pub use cases::{Cancelled, Source, Until, cancelled, recv, send, sleep, until};
+pub use cases::{Cancelled, Sink, Source, Until, cancelled, recv, send, sleep, until};
 
 /// How many nodes are kept on the stack.
 const FEW: usize = 8;

@@ -21,6 +21,7 @@
 //! | let senders run ahead by so many items | [`bounded`] |
 //! | the same between one sender and one receiver, which the types promise | [`spsc`] |
 //! | let them run ahead by so many bytes, or whatever else is counted | [`weighted`] |
+//! | let every receiver see every item | [`broadcast`] |
 //!
 //! # What they have in common
 //!
@@ -38,6 +39,7 @@
 //!
 //! `docs/channels.md` in the repository has all of it, with the tables of who sees what when a channel ends.
 
+pub mod broadcast;
 mod displaced;
 mod ends;
 mod error;
@@ -60,7 +62,7 @@ pub use displaced::Displaced;
 pub use ends::{Many, One};
 pub use error::{CloseError, RecvError, SendError, Unsent};
 use error::{End, Ending};
-pub use operation::{RecvCase, SendCase, SendOne};
+pub use operation::{RecvCase, SendCase, SendOne, Sending};
 pub use receiver::{IntoIter, Iter, Receiver, TryIter};
 use rendezvous::Rendezvous;
 use ring::Ring;
@@ -198,6 +200,7 @@ trait Flavour<T> {
     fn under_recv_lock(&self, change: &mut dyn FnMut());
 }
 
+#[allow(clippy::large_enum_variant, reason = "there is one for each channel, in its `Arc`")]
 enum Kind<T> {
     Ring(Ring<T>),
     Rendezvous(Rendezvous<T>),

@@ -14,7 +14,7 @@ use sinew_sync::atomic::Ordering;
 
 use super::ends::{Many, both_ends};
 use super::error::{CloseError, End, SendError, Unsent};
-use super::operation::SendCase;
+use super::operation::{SendCase, Sending};
 use super::{Channel, Displaced, Flavour, Kind, flavour};
 use crate::case::{Async, Case, block};
 use crate::clock::now;
