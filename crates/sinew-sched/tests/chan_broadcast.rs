@@ -263,6 +263,14 @@ fn an_item_on_its_way_to_one_that_is_given_up_is_seen_by_the_next() {
             assert!(matches!(receiver.recv(), Err(RecvError::Lagged(2))));
             assert_eq!(seen(receiver), [5, 6, 7, 8]);
         }
+        let (sender, receiver) = channel(4, Slow::Block);
+        let mut given_up = Box::pin(receiver.recv_async());
+        assert!(given_up.as_mut().poll(&mut context).is_pending());
+        sender.send(1).unwrap();
+        drop(given_up);
+        assert_eq!(receiver.len(), 1);
+        drop(receiver);
+        assert_eq!(seen(&sender.subscribe()), [], "it goes with its receiver");
     });
 }
 

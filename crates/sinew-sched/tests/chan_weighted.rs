@@ -277,6 +277,14 @@ fn an_item_on_its_way_to_one_that_is_killed_comes_to_the_next_in_order() {
         assert_eq!((receiver.try_recv().unwrap(), receiver.weight()), (None, 2));
         future.set(None);
         assert_eq!(receiver.try_recv().unwrap(), Some(2));
+        future.set(Some(receiver.recv_async()));
+        let mut next = pin!(receiver.recv_async());
+        assert!(future.as_mut().as_pin_mut().unwrap().poll(&mut context).is_pending());
+        assert!(next.as_mut().poll(&mut context).is_pending());
+        sender.send(3).unwrap();
+        assert!(next.as_mut().poll(&mut context).is_pending());
+        future.set(None);
+        assert!(matches!(next.poll(&mut context), Poll::Ready(Ok(3))));
     });
 }
 

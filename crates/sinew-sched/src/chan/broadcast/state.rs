@@ -255,10 +255,10 @@ impl<T> State<T> {
         self.entries.pop_front().map(|entry| Seen::Item(entry.item))
     }
 
-    /// True if `seat` sees something now, or that the channel is closed.
+    /// True if `seat` sees something now, or that the channel is closed. One that was cut off has never seen everything.
     fn has_news(&self, seat: usize) -> bool {
-        let Seat { next, place, returned, .. } = &self.seats[seat];
-        self.closed || *next < self.end() || *place == Place::CutOff || !returned.is_empty()
+        let Seat { next, returned, .. } = &self.seats[seat];
+        self.closed || *next < self.end() || !returned.is_empty()
     }
 
     /// How many items `seat` has not seen, and can still see.
