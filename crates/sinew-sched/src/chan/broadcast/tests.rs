@@ -155,10 +155,11 @@ fn a_receiver_sees_an_item_or_that_it_missed_it() {
         let (sender, receiver) = channel(1, Slow::Lag);
         let received = receives(receiver);
         (1..=3).for_each(|item| sender.send(item).unwrap());
-        drop(sender);
+        sender.close();
         let (items, missed) = received.join().unwrap();
         assert_eq!(items.len() as u64 + missed, 3);
         assert!(items.is_sorted() && items.last() == Some(&3));
+        assert!(is_unused(&sender));
     });
 }
 
@@ -177,8 +178,9 @@ fn a_receiver_sees_every_item_or_is_cut_off() {
             }
         });
         let sent = (0..3).take_while(|item| sender.send(*item).is_ok()).count() as u64;
-        drop(sender);
+        sender.close();
         let (count, cut_off) = received.join().unwrap();
         assert!(count <= sent && (cut_off || count == 3));
+        assert!(is_unused(&sender));
     });
 }

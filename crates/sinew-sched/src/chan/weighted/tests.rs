@@ -66,20 +66,16 @@ fn senders_are_let_in_as_far_as_there_is_room() {
 fn closing_tells_all_who_wait() {
     model_bounded("weighted_close", 3, || {
         let (sender, receiver) = channel(1);
-        let (first, second) = (sender.clone(), sender.clone());
-        let senders = [first, second].map(|sender| {
-            thread::spawn(move || match sender.send(1) {
-                Ok(()) => 1,
-                Err(unsent) => {
-                    assert!(matches!(unsent.why, Unsent::Closed) && unsent.item == 1);
-                    0
-                }
+        sender.send(1).unwrap();
+        let senders = [sender.clone(), sender.clone()].map(|sender| {
+            thread::spawn(move || {
+                let unsent = sender.send(1).unwrap_err();
+                assert!(matches!(unsent.why, Unsent::Closed) && unsent.item == 1);
             })
         });
         sender.close();
-        let received = receiver.iter().sum::<usize>();
-        let sent = senders.map(|sender| sender.join().unwrap());
-        assert_eq!(sent.into_iter().sum::<usize>(), received);
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+        assert!(receiver.iter().eq([1]));
     });
 }
 
@@ -134,17 +130,19 @@ fn what_is_kept_for_one_that_unwinds_comes_to_the_next() {
     });
 }
 
+/// Two may wait for the two items that one takes the place of.
 #[test]
-fn a_receiver_whose_item_was_displaced_gets_the_next() {
-    model("weighted_forced", || {
+fn a_receiver_whose_item_was_displaced_begins_again() {
+    model_bounded("weighted_forced", 3, || {
         let (sender, receiver) = channel(2);
-        let receives = {
-            let receiver = receiver.clone();
-            thread::spawn(move || receiver.recv().unwrap())
-        };
+        let receivers = [receiver.clone(), receiver.clone()]
+            .map(|receiver| thread::spawn(move || receiver.recv().unwrap_or_default()));
         sender.send(1).unwrap();
-        let displaced = sender.force_send(2).unwrap().next();
-        let received = receives.join().unwrap();
-        assert_eq!(received, if displaced.is_some() { 2 } else { 1 });
+        sender.send(1).unwrap();
+        let displaced: usize = sender.force_send(2).unwrap().sum();
+        sender.close();
+        let received = receivers.map(|receiver| receiver.join().unwrap());
+        let left: usize = receiver.iter().sum();
+        assert_eq!(displaced + received.into_iter().sum::<usize>() + left, 4);
     });
 }
