@@ -25,7 +25,7 @@ fn receives(receiver: Receiver<u64>) -> thread::JoinHandle<(Vec<u64>, u64)> {
 }
 
 fn is_unused(sender: &Sender<u64>) -> bool {
-    sender.len() == 0 && sender.receiver_count() == 0
+    sender.is_empty() && sender.receiver_count() == 0
 }
 
 #[test]
