@@ -35,7 +35,7 @@ use sinew_fiber::Refused;
 use crate::case::Attempt;
 pub use crate::case::Case;
 pub use crate::sync::case::{Acquire, acquire, lock, read, write};
-pub use cases::{Cancelled, Maybe, Source, Until, cancelled, recv, send, sleep, until};
+pub use cases::{Cancelled, Maybe, Sink, Source, Until, cancelled, recv, send, sleep, until};
 #[doc(hidden)]
 pub use first::{attempt, wait};
 pub use join::{Join, join};

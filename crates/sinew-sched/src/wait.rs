@@ -315,6 +315,11 @@ impl Queue {
         unsafe { self.first.as_ref() }.map(|node| node.wants.get())
     }
 
+    /// The first node in the queue, valid as long as the lock is held; null if there is none.
+    pub(crate) fn first(&self) -> *const Node {
+        self.first
+    }
+
     /// Puts `node` at the head of the queue.
     ///
     /// # Safety
@@ -380,32 +385,29 @@ impl Queue {
         true
     }
 
-    /// Takes the first node out. None if it is dead, or there is none; otherwise it has to be told.
-    #[must_use = "the node has to be told"]
-    pub(crate) fn take_first(&mut self) -> Option<*const Node> {
-        let first = self.first;
-        // SAFETY: nodes in the queue are valid; a dead one is not touched after it is out.
-        let claimed = unsafe { first.as_ref() }?.claim();
-        self.remove_first();
-        claimed.then_some(first)
-    }
-
     /// Takes the first node out that can be claimed, and those before it, which are dead. It has to be told.
     #[must_use = "the node has to be told"]
     #[inline]
     pub(crate) fn claim_first(&mut self) -> Option<*const Node> {
         while !self.first.is_null() {
-            let first = self.first;
-            // SAFETY: nodes in the queue are valid; a dead one is not touched after it is out.
-            unsafe {
-                let claimed = (*first).claim();
-                self.remove_first();
-                if claimed {
-                    return Some(first);
-                }
+            if let Some(first) = self.claim_head() {
+                return Some(first);
             }
         }
         None
+    }
+
+    /// Takes the first node out, of a queue that is not empty. It has to be told; none if it was dead.
+    #[must_use = "the node has to be told"]
+    #[inline(always)]
+    pub(crate) fn claim_head(&mut self) -> Option<*const Node> {
+        let first = self.first;
+        // SAFETY: nodes in the queue are valid; a dead one is not touched after it is out.
+        unsafe {
+            let claimed = (*first).claim();
+            self.remove_first();
+            claimed.then_some(first)
+        }
     }
 
     /// Takes the first node out that is told, and those before it, which are dead. Whoever waits has to be woken when the
@@ -531,13 +533,23 @@ pub(crate) fn tell_each<Q>(lock: &Mutex<Q>, tell: impl FnMut(&mut Q) -> Option<W
 }
 
 /// [`tell_each`] with whatever `lock` returns, for the time of a batch.
-pub(crate) fn tell_each_under<G, Q>(lock: impl Fn() -> G, mut tell: impl FnMut(&mut Q) -> Option<Waiter>)
+pub(crate) fn tell_each_under<G, Q>(lock: impl Fn() -> G, tell: impl FnMut(&mut Q) -> Option<Waiter>)
 where
+    G: DerefMut<Target = Q>,
+{
+    tell_each_from(lock(), lock, tell);
+}
+
+/// [`tell_each_under`] for whoever has locked it already.
+pub(crate) fn tell_each_from<G, Q>(
+    mut queue: G,
+    lock: impl Fn() -> G,
+    mut tell: impl FnMut(&mut Q) -> Option<Waiter>,
+) where
     G: DerefMut<Target = Q>,
 {
     loop {
         let mut batch = [const { None }; BATCH];
-        let mut queue = lock();
         let more = batch.iter_mut().all(|place| {
             *place = tell(&mut queue);
             place.is_some()
@@ -547,5 +559,6 @@ where
         if !more {
             return;
         }
+        queue = lock();
     }
 }

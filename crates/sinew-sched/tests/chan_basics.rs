@@ -58,12 +58,12 @@ fn a_closed_channel_is_drained_first() {
 fn the_oldest_makes_room_for_what_is_forced_in() {
     let (sender, receiver) = chan::bounded(2);
     assert_eq!(
-        (0..5).map(|n| sender.force_send(n).unwrap()).collect::<Vec<_>>(),
+        (0..5).map(|n| sender.force_send(n).unwrap().next()).collect::<Vec<_>>(),
         [None, None, Some(0), Some(1), Some(2)]
     );
     assert!(receiver.try_iter().eq(3..5));
     let (sender, _receiver) = chan::rendezvous();
-    assert_eq!(sender.force_send(7).unwrap(), Some(7));
+    assert_eq!(sender.force_send(7).unwrap().next(), Some(7));
 }
 
 /// A batch larger than the channel, with senders and receivers that wait meanwhile.

@@ -213,7 +213,7 @@ fn call_sender<K>(
         Call::SendLate(item) => sent(sender.send_until(item, now()), item),
         Call::TrySend(item) => sent(sender.try_send(item), item),
         Call::ForceSend(item) => match sender.force_send(item) {
-            Ok(oldest) => oldest.map_or(Outcome::Done, Outcome::Item),
+            Ok(mut displaced) => displaced.next().map_or(Outcome::Done, Outcome::Item),
             Err(error) => sent(Err(error), item),
         },
         Call::Close => closed(sender.close()),

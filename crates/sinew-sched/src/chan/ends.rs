@@ -43,7 +43,13 @@ macro_rules! both_ends {
                 self.len() == 0
             }
 
-            /// How much the channel holds.
+            /// What the items in the channel weigh in all: their number, unless the channel is
+            /// [`weighted`](super::weighted).
+            pub fn weight(&self) -> usize {
+                flavour!(self.channel, weight())
+            }
+
+            /// How much the channel holds: so many items, or so much weight.
             pub fn capacity(&self) -> usize {
                 self.channel.capacity()
             }

@@ -102,6 +102,9 @@ pub enum Unsent {
     /// The channel was closed, or its last receiver is gone.
     #[error("the channel is closed: nobody would receive it")]
     Closed,
+    /// Nobody receives what is [`broadcast`](super::broadcast) at the moment. Who subscribes later does not see it.
+    #[error("nobody receives at the moment: subscribe first, or send it again later")]
+    NoReceiver,
     /// The receiver wants no more, and says why.
     #[error("the receiver rejects what is sent: {0}")]
     Rejected(#[source] CloseError),

@@ -23,6 +23,8 @@
 //! | hand over one value, once | [`oneshot`] |
 //! | run tasks at once, and have their results in the order in which they were started | [`ordered`] |
 //! | lend a few things that are expensive to make, and get them back | [`Pool`] |
+//! | let them run ahead by so many bytes, or whatever else is counted | [`weighted`] |
+//! | let every receiver see every item | [`broadcast`] |
 //!
 //! # What they have in common
 //!
@@ -40,6 +42,8 @@
 //!
 //! `docs/channels.md` in the repository has all of it, with the tables of who sees what when a channel ends.
 
+pub mod broadcast;
+mod displaced;
 mod ends;
 mod error;
 mod lock;
@@ -52,6 +56,7 @@ mod rendezvous;
 mod ring;
 mod sender;
 mod slot;
+mod weighted;
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -59,16 +64,18 @@ use std::marker::PhantomData;
 use sinew_sync::Arc;
 use sinew_sync::atomic::AtomicUsize;
 
+pub use displaced::Displaced;
 pub use ends::{Many, One};
 pub use error::{CloseError, RecvError, SendError, Unsent};
 use error::{End, Ending};
-pub use operation::{RecvCase, SendCase, SendOne};
+pub use operation::{RecvCase, SendCase, SendOne, Sending};
 pub use pool::{Pool, PoolBuilder, Pooled, TakeCase, TakeError};
 pub use receiver::{IntoIter, Iter, Receiver, TryIter};
 use rendezvous::Rendezvous;
 use ring::Ring;
 pub use sender::{SendAsync, Sender};
 use slot::Slot;
+use weighted::Weighted;
 
 use crate::case::Enrolled;
 use crate::wait::Node;
@@ -91,6 +98,34 @@ pub fn spsc<T>(capacity: usize) -> (Sender<T, One>, Receiver<T, One>) {
     pair(Kind::Ring(Ring::new(capacity)))
 }
 
+/// A channel that holds items of up to `capacity` in all, where an item weighs what `weigh` says, and at least 1: bytes,
+/// say. It may be any number of items, so [`len`](Sender::len) counts them and [`weight`](Sender::weight) says what they
+/// weigh.
+///
+/// ```
+/// use sinew_sched::chan::{self, Unsent};
+///
+/// let (sender, receiver) = chan::weighted(10, |line: &String| line.len());
+/// sender.try_send("ten bytes!".to_owned()).unwrap();
+/// assert!(matches!(sender.try_send("!".to_owned()).unwrap_err().why, Unsent::Full));
+/// let long = sender.send("eleven bytes".to_owned()).unwrap_err();
+/// assert!(matches!(long.why, Unsent::TooHeavy { weight: 12, capacity: 10 }));
+/// assert_eq!(receiver.recv().unwrap(), "ten bytes!");
+/// ```
+///
+/// - An item that is heavier than `capacity` is refused at once with [`Unsent::TooHeavy`], in every way to send.
+/// - Senders that wait are served in the order in which they came: a light item does not pass a heavy one that waits for
+///   room, unless that one is given up. `try_send` does not either: while somebody waits, it finds the channel full.
+/// - `force_send` drops as many of the oldest as it needs to, and passes all who wait.
+/// - `weigh` is called once for each item that is to be sent, by its sender. If it panics the item is dropped, and
+///   nothing else happens.
+pub fn weighted<T>(
+    capacity: usize,
+    weigh: impl Fn(&T) -> usize + Send + Sync + 'static,
+) -> (Sender<T>, Receiver<T>) {
+    pair(Kind::Weighted(Weighted::new(capacity, Box::new(weigh))))
+}
+
 fn pair<T, K>(kind: Kind<T>) -> (Sender<T, K>, Receiver<T, K>) {
     let channel = Channel::new(kind);
     (Sender { channel: channel.clone(), _kind: PhantomData }, Receiver { channel, _kind: PhantomData })
@@ -104,7 +139,8 @@ const ENDED: u8 = 2;
 /// What became of an attempt that does not wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Tried {
-    /// The item has changed hands; or else the channel has ended, and the slot is as it was.
+    /// The item has changed hands; or else it never will, and the slot is as it was: the channel has ended, or the item
+    /// is too heavy for it.
     Done,
     Blocked,
 }
@@ -112,7 +148,7 @@ enum Tried {
 /// How a kind of channel moves items from the slots of senders to those of receivers.
 ///
 /// A slot is its caller's: full for a sender, empty for a receiver. Nodes are as [`crate::wait`] says, with one queue for
-/// each side; a node that is told GIVEN has a slot that was emptied, or filled.
+/// each side; a node that is told GIVEN has a slot that was emptied, or filled, or that [`Flavour::settle_recv`] fills.
 trait Flavour<T> {
     fn try_send(&self, slot: &Slot<T>) -> Tried;
     fn try_recv(&self, slot: &Slot<T>) -> Tried;
@@ -121,13 +157,19 @@ trait Flavour<T> {
     fn withdraw_send(&self, node: &Node) -> bool;
     fn withdraw_recv(&self, node: &Node) -> bool;
 
-    /// Gives an item back that a receiver was given and did not take. Its node has the number of the item among all that
-    /// were given so; those that come back are received in that order.
-    fn put_back(&self, item: T, number: usize);
+    /// Does what is left to do for a receiver that was told GIVEN. False if it has to begin again.
+    #[inline(always)]
+    fn settle_recv(&self, _: &Slot<T>) -> bool {
+        true
+    }
 
-    /// Sends without waiting, and returns the oldest item if there was no room for both. Leaves the slot as it is if the
-    /// channel has ended.
-    fn force_send(&self, slot: &Slot<T>) -> Option<T>;
+    /// Gives back what a receiver was told that it has and did not take. `number` is what its node was given with it:
+    /// items that come back are received in the order of their numbers.
+    fn put_back(&self, slot: &Slot<T>, number: usize);
+
+    /// Sends without waiting, and returns the oldest items if there was no room for all. Leaves the slot as it is if the
+    /// item will never be sent.
+    fn force_send(&self, slot: &Slot<T>) -> Displaced<T>;
 
     /// Sends items without waiting, from the first on; leaves the others.
     fn send_some(&self, items: &mut VecDeque<T>) {
@@ -157,6 +199,11 @@ trait Flavour<T> {
     fn is_closed(&self) -> bool;
     fn len(&self) -> usize;
 
+    /// What the items weigh in all.
+    fn weight(&self) -> usize {
+        self.len()
+    }
+
     fn under_send_lock(&self, change: &mut dyn FnMut());
     fn under_recv_lock(&self, change: &mut dyn FnMut());
 }
@@ -165,6 +212,7 @@ trait Flavour<T> {
 enum Kind<T> {
     Ring(Ring<T>),
     Rendezvous(Rendezvous<T>),
+    Weighted(Weighted<T>),
 }
 
 /// Calls a method of [`Flavour`] on whichever it is.
@@ -173,6 +221,7 @@ macro_rules! flavour {
         match &$channel.kind {
             $crate::chan::Kind::Ring(ring) => ring.$method($($argument),*),
             $crate::chan::Kind::Rendezvous(rendezvous) => rendezvous.$method($($argument),*),
+            $crate::chan::Kind::Weighted(weighted) => weighted.$method($($argument),*),
         }
     };
 }
@@ -196,6 +245,27 @@ impl<T> Channel<T> {
         match &self.kind {
             Kind::Ring(ring) => ring.capacity(),
             Kind::Rendezvous(_) => 0,
+            Kind::Weighted(weighted) => weighted.capacity(),
+        }
+    }
+
+    /// A slot with an item to send.
+    #[inline(always)]
+    fn slot(&self, item: T) -> Slot<T> {
+        match &self.kind {
+            Kind::Weighted(weighted) => weighted.slot(item),
+            _ => Slot::of(item),
+        }
+    }
+
+    /// Why an item of this weight will never be sent.
+    #[cold]
+    fn why_unsent(&self, weight: usize) -> Unsent {
+        match &self.kind {
+            Kind::Weighted(weighted) if weight > weighted.capacity() => {
+                Unsent::TooHeavy { weight, capacity: weighted.capacity() }
+            }
+            _ => self.ending.get().into(),
         }
     }
 

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use super::error::{RecvError, SendError};
-use super::sender::Sender;
 use super::slot::Slot;
 use super::{Channel, Flavour, GIVEN, Tried, flavour};
 use crate::case::{Attempt, Case, Enrolled};
@@ -19,7 +18,7 @@ pub struct SendCase<'a, T> {
 
 impl<'a, T> SendCase<'a, T> {
     pub(super) fn new(channel: &'a Channel<T>, item: T) -> SendCase<'a, T> {
-        SendCase { channel, slot: Slot::of(item) }
+        SendCase { channel, slot: channel.slot(item) }
     }
 
     /// Does it, unless that needs a wait.
@@ -27,9 +26,23 @@ impl<'a, T> SendCase<'a, T> {
     pub(super) fn try_now(&self) -> bool {
         flavour!(self.channel, try_send(&self.slot)) == Tried::Done
     }
+}
+
+/// A case that sends an item.
+pub trait Sending: Case {
+    /// What is sent.
+    type Item;
 
     /// The item, if it was not sent.
-    pub(super) fn into_item(self) -> Option<T> {
+    #[doc(hidden)]
+    fn into_item(self) -> Option<Self::Item>;
+}
+
+impl<T> Sending for SendCase<'_, T> {
+    type Item = T;
+
+    #[inline]
+    fn into_item(self) -> Option<T> {
         self.slot.into_inner()
     }
 }
@@ -66,10 +79,10 @@ impl<T> Case for SendCase<'_, T> {
 
     #[inline]
     fn output(self) -> Result<(), SendError<T>> {
-        let channel = self.channel;
+        let (channel, weight) = (self.channel, self.slot.weight());
         match self.into_item() {
             None => Ok(()),
-            Some(item) => Err(SendError::new(item, channel.ending.get())),
+            Some(item) => Err(SendError::new(item, channel.why_unsent(weight))),
         }
     }
 }
@@ -81,37 +94,38 @@ impl<T> fmt::Debug for SendCase<'_, T> {
 }
 
 /// An item that a select sends, or gives back: see [`select::send`](crate::select::send).
-#[derive(Debug)]
-pub struct SendOne<'a, T> {
-    case: Option<SendCase<'a, T>>,
-    item: &'a mut Option<T>,
+pub struct SendOne<'a, C: Sending> {
+    case: Option<C>,
+    item: &'a mut Option<C::Item>,
 }
 
-impl<'a, T> SendOne<'a, T> {
-    pub(crate) fn new<K>(sender: &'a Sender<T, K>, item: &'a mut Option<T>) -> SendOne<'a, T> {
-        SendOne { case: item.take().map(|item| SendCase::new(&sender.channel, item)), item }
+impl<'a, C: Sending> SendOne<'a, C> {
+    pub(crate) fn new(item: &'a mut Option<C::Item>, sending: impl FnOnce(C::Item) -> C) -> SendOne<'a, C> {
+        SendOne { case: item.take().map(sending), item }
     }
 }
 
-impl<T> Awaited for SendOne<'_, T> {
+impl<C: Sending> Awaited for SendOne<'_, C> {
     fn withdraw(&self, node: &Node) -> bool {
         self.case.as_ref().is_none_or(|case| case.withdraw(node))
     }
 
-    fn hand_on(&self, _: &Node) {}
+    fn hand_on(&self, node: &Node) {
+        self.case.iter().for_each(|case| case.hand_on(node));
+    }
 }
 
-impl<T> Attempt for SendOne<'_, T> {
+impl<C: Sending> Attempt for SendOne<'_, C> {
     fn attempt(&self) -> bool {
-        self.case.as_ref().is_some_and(SendCase::try_now)
+        self.case.as_ref().is_some_and(C::attempt)
     }
 
     fn enroll(&self, node: &Node) -> Enrolled {
         self.case.as_ref().map_or(Enrolled::Queued, |case| case.enroll(node))
     }
 
-    fn settle(&self, _: &Node) -> bool {
-        true
+    fn settle(&self, node: &Node) -> bool {
+        self.case.as_ref().is_none_or(|case| case.settle(node))
     }
 
     fn under_lock(&self, change: &mut dyn FnMut()) {
@@ -119,19 +133,25 @@ impl<T> Attempt for SendOne<'_, T> {
     }
 }
 
-impl<T> Case for SendOne<'_, T> {
+impl<T, C: Sending<Item = T, Output = Result<(), SendError<T>>>> Case for SendOne<'_, C> {
     type Output = Result<(), SendError<T>>;
 
     fn output(mut self) -> Result<(), SendError<T>> {
-        self.case.take().map_or(Ok(()), SendCase::output)
+        self.case.take().map_or(Ok(()), C::output)
     }
 }
 
-impl<T> Drop for SendOne<'_, T> {
+impl<C: Sending> Drop for SendOne<'_, C> {
     fn drop(&mut self) {
         if let Some(case) = self.case.take() {
             *self.item = case.into_item();
         }
+    }
+}
+
+impl<C: Sending> fmt::Debug for SendOne<'_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendOne").finish_non_exhaustive()
     }
 }
 
@@ -174,9 +194,7 @@ impl<T> Awaited for RecvCase<'_, T> {
 
     fn hand_on(&self, node: &Node) {
         if node.told() == GIVEN {
-            // SAFETY: the node was told, so the slot is ours.
-            let item = unsafe { self.slot.take() }.expect("an item that was given");
-            flavour!(self.channel, put_back(item, node.wants.get()));
+            flavour!(self.channel, put_back(&self.slot, node.wants.get()));
         }
     }
 }
@@ -190,8 +208,8 @@ impl<T> Attempt for RecvCase<'_, T> {
         flavour!(self.channel, enroll_recv(&self.slot, node))
     }
 
-    fn settle(&self, _: &Node) -> bool {
-        true
+    fn settle(&self, node: &Node) -> bool {
+        node.told() != GIVEN || flavour!(self.channel, settle_recv(&self.slot))
     }
 
     fn under_lock(&self, change: &mut dyn FnMut()) {

@@ -14,6 +14,7 @@
 
 use std::collections::VecDeque;
 
+use super::displaced::Displaced;
 use super::lock::Lock;
 use super::slot::Slot;
 use super::{ENDED, Flavour, GIVEN, Tried};
@@ -172,7 +173,9 @@ impl<T> Flavour<T> for Rendezvous<T> {
         unsafe { self.state.lock().receivers.remove(node) }
     }
 
-    fn put_back(&self, item: T, number: usize) {
+    fn put_back(&self, slot: &Slot<T>, number: usize) {
+        // SAFETY: the slot is the caller's.
+        let item = unsafe { slot.take() }.expect("an item that was given");
         let mut state = self.state.lock();
         let Some(node) = state.receivers.claim_first() else {
             let returned = state.returned.get_or_insert_default();
@@ -186,11 +189,11 @@ impl<T> Flavour<T> for Rendezvous<T> {
     }
 
     /// A channel that holds nothing has no oldest item to make room with: the item itself is what is dropped.
-    fn force_send(&self, slot: &Slot<T>) -> Option<T> {
+    fn force_send(&self, slot: &Slot<T>) -> Displaced<T> {
         match self.try_send(slot) {
-            Tried::Done => None,
+            Tried::Done => Displaced::one(None),
             // SAFETY: the slot is the caller's.
-            Tried::Blocked => unsafe { slot.take() },
+            Tried::Blocked => Displaced::one(unsafe { slot.take() }),
         }
     }
 

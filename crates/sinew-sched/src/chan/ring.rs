@@ -31,6 +31,7 @@ use std::mem::MaybeUninit;
 use sinew_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use sinew_sync::cell::UnsafeCell;
 
+use super::displaced::Displaced;
 use super::lock::Lock;
 use super::slot::Slot;
 use super::{ENDED, Flavour, GIVEN, Tried};
@@ -302,7 +303,9 @@ impl<T> Flavour<T> for Ring<T> {
         unsafe { self.tail.side.lock().receivers.remove(node) }
     }
 
-    fn put_back(&self, item: T, number: usize) {
+    fn put_back(&self, slot: &Slot<T>, number: usize) {
+        // SAFETY: the slot is the caller's.
+        let item = unsafe { slot.take() }.expect("an item that was given");
         let mut head = self.head.side.lock();
         let mut tail = self.tail.side.lock();
         match self.hand_over(&mut tail, item, number) {
@@ -318,23 +321,23 @@ impl<T> Flavour<T> for Ring<T> {
         }
     }
 
-    fn force_send(&self, slot: &Slot<T>) -> Option<T> {
+    fn force_send(&self, slot: &Slot<T>) -> Displaced<T> {
         let mut head = self.head.side.lock();
         let mut tail = self.tail.side.lock();
         if self.tail.closed.load(Ordering::Relaxed) {
-            return None;
+            return Displaced::one(None);
         }
         if !tail.receivers.is_empty() {
             let waiter = self.send_to_waiting(&mut tail, slot);
             drop((tail, head));
             waiter.into_iter().for_each(Waiter::wake);
-            return None;
+            return Displaced::one(None);
         }
         head.tail_seen = tail.count;
         let oldest = self.is_full(&mut tail).then(|| self.take(&mut head));
         // SAFETY: the slot is the caller's.
         self.put(&mut tail, unsafe { slot.take() }.expect("an item to send"));
-        oldest
+        Displaced::one(oldest)
     }
 
     /// Under one lock, as long as no receiver waits.

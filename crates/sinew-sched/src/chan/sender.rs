@@ -14,9 +14,8 @@ use sinew_sync::atomic::Ordering;
 
 use super::ends::{Many, both_ends};
 use super::error::{CloseError, End, SendError, Unsent};
-use super::operation::SendCase;
-use super::slot::Slot;
-use super::{Channel, Flavour, Kind, flavour};
+use super::operation::{SendCase, Sending};
+use super::{Channel, Displaced, Flavour, Kind, flavour};
 use crate::case::{Async, Case, block};
 use crate::clock::now;
 
@@ -79,18 +78,20 @@ impl<T, K> Sender<T, K> {
         if send.try_now() { send.output() } else { Err(unsent(send, Unsent::Full)) }
     }
 
-    /// Sends `item` without waiting. If there is no room, the oldest item in the channel makes it, and is returned. A
-    /// channel that holds nothing has no older one: there `item` itself comes back if no receiver waits.
+    /// Sends `item` without waiting. If there is no room, the oldest item in the channel makes it, and is returned; in one
+    /// that is [`weighted`](super::weighted) as many of the oldest as are needed. A channel that holds nothing has no
+    /// older one: there `item` itself comes back if no receiver waits.
     ///
     /// # Errors
     ///
-    /// With the item, if the channel has ended.
-    pub fn force_send(&self, item: T) -> Result<Option<T>, SendError<T>> {
-        let slot = Slot::of(item);
-        let oldest = flavour!(self.channel, force_send(&slot));
+    /// With the item, if the channel has ended, or if the item is too heavy for it.
+    pub fn force_send(&self, item: T) -> Result<Displaced<T>, SendError<T>> {
+        let slot = self.channel.slot(item);
+        let displaced = flavour!(self.channel, force_send(&slot));
+        let weight = slot.weight();
         match slot.into_inner() {
-            None => Ok(oldest),
-            Some(item) => Err(SendError::new(item, self.channel.ending.get())),
+            None => Ok(displaced),
+            Some(item) => Err(SendError::new(item, self.channel.why_unsent(weight))),
         }
     }
 
@@ -113,6 +114,10 @@ impl<T, K> Sender<T, K> {
     /// A future that sends `item`. Dropped before it is ready it has not sent it; [`SendAsync::cancel`] gives it back.
     pub fn send_async(&self, item: T) -> SendAsync<'_, T> {
         SendAsync(Async::new(SendCase::new(&self.channel, item)))
+    }
+
+    pub(crate) fn operation(&self, item: T) -> SendCase<'_, T> {
+        SendCase::new(&self.channel, item)
     }
 
     /// Closes the channel with an error, which receivers see when they have received everything. False if it was ended

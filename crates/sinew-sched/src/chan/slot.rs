@@ -7,15 +7,30 @@ use sinew_sync::cell::UnsafeCell;
 
 use crate::wait::Node;
 
-pub(super) struct Slot<T>(UnsafeCell<Option<T>>);
+pub(super) struct Slot<T> {
+    item: UnsafeCell<Option<T>>,
+    weight: usize,
+}
 
 impl<T> Slot<T> {
+    #[inline(always)]
     pub(super) fn empty() -> Slot<T> {
-        Slot(UnsafeCell::new(None))
+        Slot { item: UnsafeCell::new(None), weight: 0 }
     }
 
+    #[inline(always)]
     pub(super) fn of(item: T) -> Slot<T> {
-        Slot(UnsafeCell::new(Some(item)))
+        Slot::weighing(0, item)
+    }
+
+    #[inline(always)]
+    pub(super) fn weighing(weight: usize, item: T) -> Slot<T> {
+        Slot { item: UnsafeCell::new(Some(item)), weight }
+    }
+
+    /// What the item weighs, in a channel that asks for it.
+    pub(super) fn weight(&self) -> usize {
+        self.weight
     }
 
     /// # Safety
@@ -24,7 +39,7 @@ impl<T> Slot<T> {
     #[inline(always)]
     pub(super) unsafe fn take(&self) -> Option<T> {
         // SAFETY: the caller's promise.
-        self.0.with_mut(|item| unsafe { (*item).take() })
+        self.item.with_mut(|item| unsafe { (*item).take() })
     }
 
     /// # Safety
@@ -33,7 +48,7 @@ impl<T> Slot<T> {
     #[inline(always)]
     pub(super) unsafe fn put(&self, item: T) {
         // SAFETY: the caller's promise; there is nothing to drop.
-        self.0.with_mut(|place| unsafe { place.write(Some(item)) });
+        self.item.with_mut(|place| unsafe { place.write(Some(item)) });
     }
 
     pub(super) fn into_inner(self) -> Option<T> {

@@ -6,7 +6,7 @@ use sinew_core::Instant;
 use sinew_fiber::raw::is_shielded;
 
 use crate::case::{Attempt, Case, Enrolled};
-use crate::chan::{Receiver, RecvCase, SendOne, Sender};
+use crate::chan::{Receiver, RecvCase, SendCase, SendOne, Sender, Sending, broadcast};
 use crate::clock::now;
 use crate::wait::{Awaited, Node};
 use crate::worker;
@@ -24,6 +24,14 @@ impl<'a, T, K> Source for &'a Receiver<T, K> {
     type Case = RecvCase<'a, T>;
 
     fn into_case(self) -> RecvCase<'a, T> {
+        self.operation()
+    }
+}
+
+impl<'a, T: Clone> Source for &'a broadcast::Receiver<T> {
+    type Case = broadcast::RecvCase<'a, T>;
+
+    fn into_case(self) -> broadcast::RecvCase<'a, T> {
         self.operation()
     }
 }
@@ -91,10 +99,35 @@ pub fn recv<S: Source>(source: S) -> S::Case {
     source.into_case()
 }
 
+/// Something that items can be sent to.
+pub trait Sink<T> {
+    /// The case that [`send`] makes of it.
+    type Case: Sending<Item = T>;
+
+    #[doc(hidden)]
+    fn into_case(self, item: T) -> Self::Case;
+}
+
+impl<'a, T, K> Sink<T> for &'a Sender<T, K> {
+    type Case = SendCase<'a, T>;
+
+    fn into_case(self, item: T) -> SendCase<'a, T> {
+        self.operation(item)
+    }
+}
+
+impl<'a, T> Sink<T> for &'a broadcast::Sender<T> {
+    type Case = broadcast::SendCase<'a, T>;
+
+    fn into_case(self, item: T) -> broadcast::SendCase<'a, T> {
+        self.operation(item)
+    }
+}
+
 /// Sends what is in `item`, which is empty afterwards; if another case happens it is as it was. Without an item it
 /// never happens. Gives what [`Sender::send`] returns.
-pub fn send<'a, T, K>(sender: &'a Sender<T, K>, item: &'a mut Option<T>) -> SendOne<'a, T> {
-    SendOne::new(sender, item)
+pub fn send<T, S: Sink<T>>(sender: S, item: &mut Option<T>) -> SendOne<'_, S::Case> {
+    SendOne::new(item, |item| sender.into_case(item))
 }
 
 /// Happens after so long.

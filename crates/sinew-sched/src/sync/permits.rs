@@ -187,7 +187,7 @@ impl Permits {
             if self.word.load(Ordering::Relaxed) / ONE < wanted {
                 return None;
             }
-            if let Some(node) = queue.take_first() {
+            if let Some(node) = queue.claim_head() {
                 self.word.fetch_sub(wanted * ONE, Ordering::Acquire);
                 // SAFETY: it was taken out of the queue just now.
                 return Some(unsafe { Node::tell(node, YOURS) });

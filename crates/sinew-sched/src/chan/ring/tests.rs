@@ -155,8 +155,7 @@ fn what_is_forced_in_drops_the_oldest_once() {
         sender.send(1).unwrap();
         let dropped = thread::spawn(move || sender.force_send(2).unwrap());
         let first = receiver.recv().unwrap();
-        let dropped = dropped.join().unwrap();
-        match dropped {
+        match dropped.join().unwrap().next() {
             Some(1) => assert_eq!(first, 2),
             None => assert_eq!((first, receiver.try_recv().unwrap()), (1, Some(2))),
             other => panic!("{other:?} was dropped"),

@@ -1,0 +1,154 @@
+//! Sending and receiving, as operations that may have to wait.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::channel::Channel;
+use super::state::Seen;
+use super::{Receiver, RecvError};
+use crate::case::{Attempt, Case, Enrolled};
+use crate::chan::operation::Sending;
+use crate::chan::slot::Slot;
+use crate::chan::{GIVEN, SendError, Tried, Unsent};
+use crate::wait::{Awaited, Node};
+
+/// An item on its way to all receivers: see [`Sender::send_async`](super::Sender::send_async) and
+/// [`select::send`](crate::select::send).
+pub struct SendCase<'a, T> {
+    channel: &'a Channel<T>,
+    /// The item, until it is sent. Nobody shares it before.
+    slot: Slot<Arc<T>>,
+}
+
+impl<'a, T> SendCase<'a, T> {
+    pub(super) fn new(channel: &'a Channel<T>, item: T) -> SendCase<'a, T> {
+        SendCase { channel, slot: Slot::of(Arc::new(item)) }
+    }
+
+    /// The error of a `send` that was given up.
+    #[cold]
+    pub(super) fn unsent(self, why: impl Into<Unsent>) -> SendError<T> {
+        SendError::new(self.into_item().expect("an item that was not sent is still there"), why)
+    }
+}
+
+impl<T> Sending for SendCase<'_, T> {
+    type Item = T;
+
+    fn into_item(self) -> Option<T> {
+        self.slot.into_inner().and_then(Arc::into_inner)
+    }
+}
+
+impl<T> Awaited for SendCase<'_, T> {
+    fn withdraw(&self, node: &Node) -> bool {
+        self.channel.withdraw_send(node)
+    }
+
+    /// The item is in the channel.
+    fn hand_on(&self, _: &Node) {}
+}
+
+impl<T> Attempt for SendCase<'_, T> {
+    fn attempt(&self) -> bool {
+        self.channel.try_send(&self.slot) == Tried::Done
+    }
+
+    fn enroll(&self, node: &Node) -> Enrolled {
+        self.channel.enroll_send(&self.slot, node)
+    }
+
+    fn settle(&self, _: &Node) -> bool {
+        true
+    }
+
+    fn under_lock(&self, change: &mut dyn FnMut()) {
+        self.channel.under_lock(change);
+    }
+}
+
+impl<T> Case for SendCase<'_, T> {
+    type Output = Result<(), SendError<T>>;
+
+    fn output(self) -> Result<(), SendError<T>> {
+        let channel = self.channel;
+        let Some(item) = self.into_item() else { return Ok(()) };
+        let why = if channel.is_closed() { channel.ending.get().into() } else { Unsent::NoReceiver };
+        Err(SendError::new(item, why))
+    }
+}
+
+impl<T> fmt::Debug for SendCase<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendCase").finish_non_exhaustive()
+    }
+}
+
+/// What a receiver sees next: see [`Receiver::recv_async`] and [`select::recv`](crate::select::recv).
+pub struct RecvCase<'a, T> {
+    receiver: &'a Receiver<T>,
+    slot: Slot<Seen<T>>,
+}
+
+impl<'a, T> RecvCase<'a, T> {
+    pub(super) fn new(receiver: &'a Receiver<T>) -> RecvCase<'a, T> {
+        RecvCase { receiver, slot: Slot::empty() }
+    }
+
+    fn channel(&self) -> &'a Channel<T> {
+        &self.receiver.channel
+    }
+}
+
+impl<T> Awaited for RecvCase<'_, T> {
+    fn withdraw(&self, node: &Node) -> bool {
+        self.channel().withdraw_recv(self.receiver.seat, node)
+    }
+
+    fn hand_on(&self, node: &Node) {
+        if node.told() == GIVEN {
+            // SAFETY: the node was told, so the slot is ours.
+            let seen = unsafe { self.slot.take() }.expect("something that was given");
+            self.channel().put_back(self.receiver.seat, seen);
+        }
+    }
+}
+
+impl<T> Attempt for RecvCase<'_, T> {
+    fn attempt(&self) -> bool {
+        self.channel().try_recv(self.receiver.seat, &self.slot) == Tried::Done
+    }
+
+    fn enroll(&self, node: &Node) -> Enrolled {
+        self.channel().enroll_recv(self.receiver.seat, &self.slot, node)
+    }
+
+    fn settle(&self, _: &Node) -> bool {
+        true
+    }
+
+    fn under_lock(&self, change: &mut dyn FnMut()) {
+        self.channel().under_lock(change);
+    }
+}
+
+impl<T: Clone> Case for RecvCase<'_, T> {
+    type Output = Result<T, RecvError>;
+
+    /// Copies the item, unless nobody else has it any more.
+    fn output(self) -> Result<T, RecvError> {
+        let channel = self.channel();
+        match self.slot.into_inner() {
+            Some(Seen::Item(item)) => Ok(Arc::unwrap_or_clone(item)),
+            Some(Seen::Lagged(missed)) => Err(RecvError::Lagged(missed)),
+            Some(Seen::CutOff) => Err(RecvError::CutOff),
+            None => Err(channel.ending.get().into()),
+        }
+    }
+}
+
+impl<T> fmt::Debug for RecvCase<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecvCase").finish_non_exhaustive()
+    }
+}
