@@ -74,16 +74,16 @@ fn receivers_in_turn<C: Kind<Ends = Many>>(runtime: &CurrentThread, gives_up: fn
 
 #[test]
 fn receivers_are_served_in_the_order_in_which_they_wait() {
-    by_hand(|runtime, _| for_kinds!(C: Many => receivers_in_turn::<C>(runtime, |_| false)));
+    by_hand(|runtime, _| receivers_in_turn::<Bounded>(runtime, |_| false));
 }
 
 #[test]
 fn receivers_that_give_up_leave_their_turn_to_the_next() {
     by_hand(|runtime, _| {
-        for_kinds!(C: Many => receivers_in_turn::<C>(runtime, |n| n % 2 == 0));
-        for_kinds!(C: Many => receivers_in_turn::<C>(runtime, |n| n % 3 == 1));
-        for_kinds!(C: Many => receivers_in_turn::<C>(runtime, |n| n < 11));
-        for_kinds!(C: Many => receivers_in_turn::<C>(runtime, |n| n > 0));
+        receivers_in_turn::<Bounded>(runtime, |n| n % 2 == 0);
+        receivers_in_turn::<Bounded>(runtime, |n| n % 3 == 1);
+        receivers_in_turn::<Bounded>(runtime, |n| n < 11);
+        receivers_in_turn::<Bounded>(runtime, |n| n > 0);
     });
 }
 

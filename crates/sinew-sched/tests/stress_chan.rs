@@ -295,7 +295,7 @@ fn what_is_forced_in_is_received_or_displaced() {
                     while let Some(item) = producer.next() {
                         let oldest = sender.force_send(item).unwrap();
                         producer.sent(Ok(())).unwrap();
-                        if let Some(oldest) = oldest {
+                        if let Some(oldest) = oldest.into_iter().next() {
                             displaces.received(oldest);
                             displaced.fetch_add(1, Ordering::Relaxed);
                             way.pause().await;

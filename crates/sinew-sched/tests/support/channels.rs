@@ -39,6 +39,12 @@ macro_rules! kinds {
 kinds! {
     Bounded: Many = chan::bounded;
     Spsc: One = chan::spsc;
+    Weighted: Many = weighted;
+}
+
+/// A channel whose items weigh one each; one that holds no weight would refuse them all.
+fn weighted<T: Send + 'static>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    if capacity == 0 { chan::rendezvous() } else { chan::weighted(capacity, |_| 1) }
 }
 
 /// Evaluates the expression for each kind whose ends are such.
@@ -46,6 +52,10 @@ macro_rules! for_kinds {
     ($kind:ident: Many => $test:expr) => {{
         type $kind = $crate::channels::Bounded;
         $test;
+        {
+            type $kind = $crate::channels::Weighted;
+            $test;
+        }
     }};
     ($kind:ident => $test:expr) => {{
         for_kinds!($kind: Many => $test);
