@@ -267,14 +267,16 @@ fn items_of_all_sizes_arrive_whole() {
             receives.join();
         }
     }
-    with_runtimes(|runtime| {
-        for _ in 0..rounds(1) {
+    // Code that is not optimised has an item in every frame.
+    let builder = |workers| Runtime::builder().workers(workers).stack(StackSize::Large);
+    [1, 2, 8].map(builder).into_iter().for_each(|builder| with_runtime(builder, |runtime| {
+        for _ in 0..rounds(2) {
             for_kinds!(C => carries::<C, u8>(runtime));
             for_kinds!(C => carries::<C, [usize; 1]>(runtime));
             for_kinds!(C => carries::<C, [usize; 16]>(runtime));
             for_kinds!(C => carries::<C, [usize; 512]>(runtime));
         }
-    });
+    }));
 }
 
 /// Those who force their way drop the oldest: what they displace is not received, and the rest is.
