@@ -380,7 +380,10 @@ fn are_explained(name: &str, usual: usize, record: impl Fn(&Runtime, usize, &mut
                     if name == "Weighted" {
                         // An item that is kept for one who waits is neither there for others nor gone.
                         entries.retain(|entry| {
-                            !matches!((&entry.call, &entry.outcome), (Call::TryRecv | Call::RecvLate, Outcome::Not))
+                            !matches!(
+                                (&entry.call, &entry.outcome),
+                                (Call::TryRecv | Call::RecvLate, Outcome::Not)
+                            )
                         });
                     }
                     if explain(capacity, &entries).is_none() {

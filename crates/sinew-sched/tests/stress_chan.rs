@@ -19,7 +19,7 @@ use channels::{Bounded, Kind, Running, Way, for_kinds};
 use ledger::{Consumer, Ledger, Producer};
 use sinew_sched::chan::{Many, Receiver, RecvError, Sender, Unsent};
 use sinew_sched::select::{recv, send};
-use sinew_sched::{Runtime, now, select};
+use sinew_sched::{Runtime, StackSize, now, select};
 use support::{Counted, SEED, next, rounds, with_runtimes};
 
 /// Sends all items of `producer`, by random calls; one that was refused is made up for by the next.
@@ -268,15 +268,17 @@ fn items_of_all_sizes_arrive_whole() {
         }
     }
     // Code that is not optimised has an item in every frame.
-    let builder = |workers| Runtime::builder().workers(workers).stack(StackSize::Large);
-    [1, 2, 8].map(builder).into_iter().for_each(|builder| with_runtime(builder, |runtime| {
-        for _ in 0..rounds(2) {
-            for_kinds!(C => carries::<C, u8>(runtime));
-            for_kinds!(C => carries::<C, [usize; 1]>(runtime));
-            for_kinds!(C => carries::<C, [usize; 16]>(runtime));
-            for_kinds!(C => carries::<C, [usize; 512]>(runtime));
-        }
-    }));
+    let builder = |workers| Runtime::builder().workers(workers).stack(StackSize::MiB1);
+    [1, 2, 8].map(builder).into_iter().for_each(|builder| {
+        with_runtime(builder, |runtime| {
+            for _ in 0..rounds(2) {
+                for_kinds!(C => carries::<C, u8>(runtime));
+                for_kinds!(C => carries::<C, [usize; 1]>(runtime));
+                for_kinds!(C => carries::<C, [usize; 16]>(runtime));
+                for_kinds!(C => carries::<C, [usize; 512]>(runtime));
+            }
+        })
+    });
 }
 
 /// Those who force their way drop the oldest: what they displace is not received, and the rest is.
