@@ -20,7 +20,8 @@ use crate::value::{IntoValue, Value};
 /// returned. Without a hook the thread blocks until somebody unparks it.
 ///
 /// May return early (an unpark that was meant for somebody else, a resumer that catches await and
-/// continues the fiber by hand), so check what you wait for in a loop.
+/// continues the fiber by hand, or an interrupt, whose handling may have used up the unpark), so check what you wait for
+/// in a loop.
 ///
 /// # Errors
 ///
@@ -45,8 +46,8 @@ pub fn await_for(timeout: Option<Duration>) -> Result<(), Refused> {
 #[track_caller]
 fn wait(payload: Value, timeout: Option<Duration>) -> Result<Value, Refused> {
     let me = thread::slot().get();
-    take_interrupts(me);
-    if awaits_freely(me) {
+    let caught = take_interrupts(me);
+    if awaits_freely(me) && !caught {
         // SAFETY: the root of the running fiber is valid.
         return reach_root(me, unsafe { &*me.root.get() }, Signal::Await, payload, timeout);
     }
@@ -54,6 +55,8 @@ fn wait(payload: Value, timeout: Option<Duration>) -> Result<Value, Refused> {
         Decision::Suspend(top) | Decision::Abandon(top) => {
             suspend(thread::slot(), me, top, Signal::Await, payload)
         }
+        // Whoever caught the interrupt may have waited, and been woken in our place: our caller looks again.
+        Decision::Root(_) if caught => end_if_asked(me, Signal::Await).map(|()| Value::UNIT),
         Decision::Root(root) => reach_root(me, root, Signal::Await, payload, timeout),
     }
 }
@@ -171,9 +174,10 @@ pub(crate) fn end_if_asked(me: &Record, signal: Signal) -> Result<(), Refused> {
 }
 
 /// Stops once for each interrupt that is counted, if there is anybody to stop for. Where there is not, and
-/// where the fiber must not stop, the count stays for later.
+/// where the fiber must not stop, the count stays for later. True if a fiber caught one: other code of the task has run.
 #[track_caller]
-pub(crate) fn take_interrupts(me: &Record) {
+pub(crate) fn take_interrupts(me: &Record) -> bool {
+    let mut caught = false;
     // SAFETY: the control word of the running fiber's root is valid.
     while !unsafe { (*me.word.get()).is_quiet() } {
         let way = find_way(me, Signal::Interrupt);
@@ -181,11 +185,15 @@ pub(crate) fn take_interrupts(me: &Record) {
         let take = || unsafe { (*me.word.get()).take_interrupt() };
         // A refusal says that the fiber is being ended or cancelled, which its next signal is told as well.
         let _ = match way {
-            Way::Caught(top) if take() => suspend(thread::slot(), me, top, Signal::Interrupt, Value::UNIT),
+            Way::Caught(top) if take() => {
+                caught = true;
+                suspend(thread::slot(), me, top, Signal::Interrupt, Value::UNIT)
+            }
             Way::Root(root) if !me.scope().any(Scope::ENDING) && take() => {
                 Ok(call_hook(me, root, Signal::Interrupt, Value::UNIT, None))
             }
-            _ => return,
+            _ => return caught,
         };
     }
+    caught
 }
