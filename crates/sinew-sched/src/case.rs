@@ -161,7 +161,8 @@ impl<C: Case> Async<C> {
         if let Some(operation) = &self.operation
             && self.queued.replace(false)
         {
-            let node = self.node.get_mut();
+            // SAFETY: it is not replaced meanwhile. It may be in a queue, so this must not be a reference to it alone.
+            let node = unsafe { &*self.node.get() };
             if !operation.withdraw(node) {
                 operation.hand_on(node);
             }
