@@ -1,6 +1,10 @@
 //! Channels and selects among code that does what it should not, or at the wrong moment.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use sinew_fiber::{Fiber, Mask, Signal, control};
+use sinew_sched::select::{Case, Select, acquire, lock, recv};
+use sinew_sched::sync::{Mutex, Semaphore};
 use sinew_sched::{Runtime, chan, spawn};
 
 /// A fiber is interrupted when it is about to wait; whoever handles that does what it waits for, and waits for something itself.
@@ -23,4 +27,42 @@ fn a_wait_that_is_interrupted_looks_again_before_it_waits() {
     runtime.run_until_idle();
     assert!(task.is_finished(), "it was told, and waits");
     assert_eq!(task.join().unwrap(), 7);
+}
+
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("dropped");
+        }
+    }
+}
+
+/// The handlers of the cases that did not happen are dropped before that of the one that did is called.
+#[test]
+fn a_lock_that_a_select_has_taken_is_given_back_if_it_unwinds_before_its_handler() {
+    let (mutex, permits) = (Mutex::new(()), Semaphore::new(1));
+    let (_sender, receiver) = chan::bounded::<()>(1);
+    for number in 0..4 {
+        let bomb = Bomb;
+        let select = Select::new().case(recv(&receiver), move |_| drop(bomb));
+        let select = match number % 2 {
+            0 => select.case(lock(&mutex), |_| unreachable!("it was dropped first")),
+            _ => select.case(acquire(&permits, 1), |_| unreachable!("it was dropped first")),
+        };
+        assert!(catch_unwind(AssertUnwindSafe(|| select.wait())).is_err());
+        assert!(mutex.try_lock().is_some() && permits.available() == 1);
+    }
+}
+
+/// Whoever has a case may ask for what it gives before it has happened.
+#[test]
+fn a_case_gives_no_guard_before_it_has_happened() {
+    let mutex = Mutex::new(5);
+    let held = mutex.lock().unwrap();
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(lock(&mutex).output()))).is_err());
+    drop(held);
+    assert!(mutex.try_lock().is_some());
 }

@@ -1,5 +1,6 @@
 //! Locks and permits, as cases of a select.
 
+use std::cell::Cell;
 use std::fmt;
 
 use super::lock::Lock;
@@ -14,8 +15,11 @@ pub struct Acquire<'a, M: ?Sized, G> {
     from: &'a M,
     wanted: Wanted<'a>,
     guard: fn(&'a M, usize) -> G,
+    /// It has what it wants, and has not given it yet.
+    has: Cell<bool>,
 }
 
+#[derive(Clone, Copy)]
 enum Wanted<'a> {
     Lock(&'a Lock),
     Permits(&'a Permits, usize),
@@ -23,25 +27,29 @@ enum Wanted<'a> {
 
 /// Locks `mutex`. Gives the guard.
 pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> Acquire<'_, Mutex<T>, MutexGuard<'_, T>> {
-    Acquire { from: mutex, wanted: Wanted::Lock(&mutex.lock), guard: |mutex, _| MutexGuard::new(mutex) }
+    Acquire::new(mutex, Wanted::Lock(&mutex.lock), |mutex, _| MutexGuard::new(mutex))
 }
 
 /// Takes a share of `lock`. Gives the guard.
 pub fn read<T: ?Sized>(lock: &RwLock<T>) -> Acquire<'_, RwLock<T>, RwLockReadGuard<'_, T>> {
-    let wanted = Wanted::Permits(&lock.permits, READER);
-    Acquire { from: lock, wanted, guard: |lock, _| RwLockReadGuard::new(lock) }
+    Acquire::new(lock, Wanted::Permits(&lock.permits, READER), |lock, _| RwLockReadGuard::new(lock))
 }
 
 /// Takes the whole of `lock`. Gives the guard.
 pub fn write<T: ?Sized>(lock: &RwLock<T>) -> Acquire<'_, RwLock<T>, RwLockWriteGuard<'_, T>> {
-    let wanted = Wanted::Permits(&lock.permits, WRITER);
-    Acquire { from: lock, wanted, guard: |lock, _| RwLockWriteGuard::new(lock) }
+    Acquire::new(lock, Wanted::Permits(&lock.permits, WRITER), |lock, _| RwLockWriteGuard::new(lock))
 }
 
 /// Takes so many permits of `semaphore`. Gives them.
 pub fn acquire(semaphore: &Semaphore, count: usize) -> Acquire<'_, Semaphore, Permit<'_>> {
     let wanted = Wanted::Permits(&semaphore.permits, count);
-    Acquire { from: semaphore, wanted, guard: |semaphore, count| Permit { semaphore, count } }
+    Acquire::new(semaphore, wanted, |semaphore, count| Permit { semaphore, count })
+}
+
+impl<'a, M: ?Sized, G> Acquire<'a, M, G> {
+    fn new(from: &'a M, wanted: Wanted<'a>, guard: fn(&'a M, usize) -> G) -> Acquire<'a, M, G> {
+        Acquire { from, wanted, guard, has: Cell::new(false) }
+    }
 }
 
 impl<M: ?Sized, G> Awaited for Acquire<'_, M, G> {
@@ -62,21 +70,26 @@ impl<M: ?Sized, G> Awaited for Acquire<'_, M, G> {
 
 impl<M: ?Sized, G> Attempt for Acquire<'_, M, G> {
     fn attempt(&self) -> bool {
-        match self.wanted {
+        let has = match self.wanted {
             Wanted::Lock(lock) => lock.try_lock(),
             Wanted::Permits(permits, count) => permits.try_acquire(count),
-        }
+        };
+        self.has.set(has);
+        has
     }
 
     fn enroll(&self, node: &Node) -> Enrolled {
-        match self.wanted {
+        let enrolled = match self.wanted {
             Wanted::Lock(lock) => lock.enroll(node),
             Wanted::Permits(permits, count) => permits.enroll(count, node),
-        }
+        };
+        self.has.set(enrolled == Enrolled::Done);
+        enrolled
     }
 
     /// Who waits for several things is told when it has what it wants.
     fn settle(&self, _: &Node) -> bool {
+        self.has.set(true);
         true
     }
 
@@ -92,11 +105,23 @@ impl<'a, M: ?Sized, G> Case for Acquire<'a, M, G> {
     type Output = G;
 
     fn output(self) -> G {
+        assert!(self.has.replace(false), "a case gives a guard when it has happened");
         let count = match self.wanted {
             Wanted::Lock(_) => 1,
             Wanted::Permits(_, count) => count,
         };
         (self.guard)(self.from, count)
+    }
+}
+
+/// One that has happened, and whose guard nobody has taken, gives back what it has.
+impl<M: ?Sized, G> Drop for Acquire<'_, M, G> {
+    fn drop(&mut self) {
+        match self.wanted {
+            _ if !self.has.get() => (),
+            Wanted::Lock(lock) => lock.unlock(),
+            Wanted::Permits(permits, count) => permits.release(count),
+        }
     }
 }
 
