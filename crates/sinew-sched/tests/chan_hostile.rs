@@ -3,9 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use sinew_fiber::{Fiber, Mask, Signal, control};
+use sinew_sched::chan::{self, RecvError};
 use sinew_sched::select::{Case, Select, acquire, lock, recv};
 use sinew_sched::sync::{Mutex, Semaphore};
-use sinew_sched::{Runtime, chan, spawn};
+use sinew_sched::{Runtime, spawn};
 
 /// A fiber is interrupted when it is about to wait; whoever handles that does what it waits for, and waits for something itself.
 #[test]
@@ -65,4 +66,25 @@ fn a_case_gives_no_guard_before_it_has_happened() {
     assert!(catch_unwind(AssertUnwindSafe(|| drop(lock(&mutex).output()))).is_err());
     drop(held);
     assert!(mutex.try_lock().is_some());
+}
+
+/// Who asks still has a sender, so the channel is there; its question, and the way back in it, is not.
+#[test]
+fn a_question_that_nobody_can_receive_any_more_is_dropped() {
+    for capacity in [1, 3] {
+        for closed in [false, true] {
+            let (questions, asked) = chan::bounded(capacity);
+            let (answers, answer) = chan::bounded::<()>(1);
+            questions.send(answers).unwrap();
+            if closed {
+                questions.close();
+            }
+            let also = asked.clone();
+            drop(asked);
+            assert!(answer.try_recv().unwrap().is_none());
+            drop(also);
+            assert!(matches!(answer.try_recv(), Err(RecvError::Closed)));
+            assert_eq!(questions.len(), 0);
+        }
+    }
 }

@@ -13,7 +13,7 @@ pub struct One(PhantomData<Cell<()>>);
 
 /// The methods that both ends have.
 macro_rules! both_ends {
-    ($end:ident, $count:ident) => {
+    ($end:ident, $count:ident, $last_goes:ident) => {
         impl<T, K> $end<T, K> {
             /// Closes the channel: nothing is sent any more, and receivers see so when they have received everything. False
             /// if it was ended before.
@@ -70,7 +70,7 @@ macro_rules! both_ends {
         impl<T, K> Drop for $end<T, K> {
             fn drop(&mut self) {
                 if self.channel.$count.fetch_sub(1, Ordering::AcqRel) == 1 {
-                    self.channel.end(End::Closed);
+                    self.channel.$last_goes();
                 }
             }
         }

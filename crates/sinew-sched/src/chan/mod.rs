@@ -276,6 +276,25 @@ impl<T> Channel<T> {
         flavour!(self, close()); // also for who comes second: whoever was first may not have got there yet
         first
     }
+
+    fn last_sender_goes(&self) {
+        self.end(End::Closed);
+    }
+
+    /// What is inside is dropped now, and not with the channel: whoever still has a sender may wait for what is in there,
+    /// a question with the sender of its answer.
+    fn last_receiver_goes(&self) {
+        if !self.end(End::Closed) {
+            flavour!(self, close()); // whoever has ended it may not have come so far
+        }
+        loop {
+            let slot = Slot::empty();
+            flavour!(self, try_recv(&slot));
+            if slot.into_inner().is_none() {
+                return;
+            }
+        }
+    }
 }
 
 #[cfg(all(test, not(loom)))]

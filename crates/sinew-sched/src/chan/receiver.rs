@@ -17,13 +17,14 @@ use super::{Channel, Flavour, Kind, flavour};
 use crate::case::{Async, Case, block};
 use crate::clock::now;
 
-/// The end of a channel that receives. The channel is closed when the last of its receivers goes.
+/// The end of a channel that receives. The channel is closed when the last of its receivers goes, and what is inside is
+/// dropped.
 pub struct Receiver<T, K = Many> {
     pub(super) channel: Arc<Channel<T>>,
     pub(super) _kind: PhantomData<K>,
 }
 
-both_ends!(Receiver, receivers);
+both_ends!(Receiver, receivers, last_receiver_goes);
 
 impl<T, K> Receiver<T, K> {
     /// Receives the next item. Waits until there is one.

@@ -25,7 +25,7 @@ pub struct Sender<T, K = Many> {
     pub(super) _kind: PhantomData<K>,
 }
 
-both_ends!(Sender, senders);
+both_ends!(Sender, senders, last_sender_goes);
 
 impl<T, K> Sender<T, K> {
     /// Sends `item`. Waits until there is room for it; at a channel that holds nothing, until a receiver takes it.
