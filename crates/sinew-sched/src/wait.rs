@@ -257,8 +257,10 @@ fn wait_until(is_told: impl Fn() -> bool, deadline: Instant) -> Result<bool, Ref
         return Ok(true);
     }
     if worker::current_task().is_none() {
+        // A root of the user's own inside a task blocks its thread; the clock of its runtime may stand still then.
+        let until = system_now() + (deadline - now());
         while !is_told() {
-            let left = deadline - system_now();
+            let left = until - system_now();
             if left.is_zero() {
                 return Ok(false);
             }

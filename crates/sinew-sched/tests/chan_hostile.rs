@@ -1,12 +1,13 @@
 //! Channels and selects among code that does what it should not, or at the wrong moment.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
-use sinew_fiber::{Fiber, Mask, Signal, control};
+use sinew_fiber::{Fiber, Mask, Root, Signal, control, run_as_root};
 use sinew_sched::chan::{self, RecvError};
-use sinew_sched::select::{Case, Select, acquire, lock, recv};
+use sinew_sched::select::{Case, Select, acquire, lock, recv, sleep};
 use sinew_sched::sync::{Mutex, Semaphore};
-use sinew_sched::{Runtime, spawn};
+use sinew_sched::{ManualClock, Runtime, select, spawn};
 
 /// A fiber is interrupted when it is about to wait; whoever handles that does what it waits for, and waits for something itself.
 #[test]
@@ -87,4 +88,25 @@ fn a_question_that_nobody_can_receive_any_more_is_dropped() {
             assert_eq!(questions.len(), 0);
         }
     }
+}
+
+/// A root of the user's own inside a task blocks its thread, and with it the clock that would jump.
+#[test]
+fn a_time_passes_under_a_root_of_ones_own_on_a_clock_that_stands_still() {
+    let runtime = Runtime::builder().manual_clock(&ManualClock::new()).build_current_thread().unwrap();
+    let passed = runtime.run(|| {
+        let mut root = Root::new("own", Mask::NONE);
+        run_as_root(&mut root, None, || {
+            let (_sender, receiver) = chan::bounded::<()>(1);
+            let millisecond = Duration::from_millis(1);
+            let received = receiver.recv_timeout(millisecond).unwrap();
+            let slept = select! {
+                _ = recv(&receiver) => false,
+                _ = sleep(60_000 * millisecond) => false,
+                _ = sleep(millisecond) => true,
+            };
+            received.is_none() && slept.unwrap()
+        })
+    });
+    assert!(passed.unwrap().unwrap());
 }

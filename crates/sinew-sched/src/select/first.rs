@@ -19,7 +19,6 @@ use std::cell::Cell;
 use sinew_fiber::{Reason, Refused};
 
 use crate::case::{Attempt, Enrolled};
-use crate::clock::now;
 use crate::group::Group;
 use crate::wait::{self, Node};
 
@@ -129,7 +128,8 @@ impl<'a> Enlisted<'a> {
         if given_up {
             self.leave(None);
             return match waited {
-                Ok(_) => Ok(self.due()),
+                // The wait says that it has passed, by a clock that this thread may not be on.
+                Ok(_) => Ok(self.cases.iter().position(|case| case.deadline() == deadline)),
                 Err(refused) if refused.reason() == Reason::Cancelled => {
                     let cancel = self.cases.iter().position(|case| case.awaits_cancel());
                     cancel.map(Some).ok_or(refused)
@@ -141,13 +141,6 @@ impl<'a> Enlisted<'a> {
         self.leave(Some(number));
         let settled = self.cases[number].settle(&self.nodes[number]);
         Ok(settled.then_some(number))
-    }
-
-    /// The case whose time has passed.
-    fn due(&self) -> Option<usize> {
-        let now = now();
-        let due = |case: &&dyn Attempt| case.deadline().is_some_and(|deadline| deadline <= now);
-        self.cases.iter().position(due)
     }
 
     /// The node that was told, of a group that is taken by somebody else.
