@@ -208,3 +208,9 @@ fn two_selects_meet() {
         sends.join().unwrap();
     });
 }
+
+#[test]
+#[should_panic(expected = "a channel holds at most 4294967295 items")]
+fn a_channel_without_a_sensible_bound_is_refused() {
+    drop(chan::bounded::<()>(usize::MAX));
+}

@@ -20,7 +20,7 @@ use ledger::{Consumer, Ledger, Producer};
 use sinew_sched::chan::{Many, Receiver, RecvError, Sender, Unsent};
 use sinew_sched::select::{recv, send};
 use sinew_sched::{Runtime, StackSize, now, select};
-use support::{Counted, SEED, next, rounds, with_runtimes};
+use support::{Counted, SEED, next, rounds, with_runtime, with_runtimes};
 
 /// Sends all items of `producer`, by random calls; one that was refused is made up for by the next.
 async fn sends<K: Send>(way: Way, sender: Sender<Counted, K>, mut producer: Producer, mut seed: u64) {

@@ -86,11 +86,19 @@ pub fn rendezvous<T>() -> (Sender<T>, Receiver<T>) {
 }
 
 /// A channel that holds up to `capacity` items; with none, a [`rendezvous`].
+///
+/// # Panics
+///
+/// If the capacity is larger than `u32::MAX`.
 pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     if capacity == 0 { rendezvous() } else { pair(Kind::Ring(Ring::new(capacity))) }
 }
 
 /// A [`bounded`] channel whose ends cannot be cloned or shared: one sends, one receives.
+///
+/// # Panics
+///
+/// As for [`bounded`].
 pub fn spsc<T>(capacity: usize) -> (Sender<T, One>, Receiver<T, One>) {
     if capacity == 0 {
         return pair(Kind::Rendezvous(Rendezvous::new()));

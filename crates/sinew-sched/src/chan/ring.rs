@@ -38,6 +38,9 @@ use super::{ENDED, Flavour, GIVEN, Tried};
 use crate::case::Enrolled;
 use crate::wait::{Node, Queue, Waiter, tell_each_under};
 
+/// The most items that a channel can be made for; their memory is taken when it is made.
+const MOST: usize = u32::MAX as usize;
+
 pub(super) struct Ring<T> {
     tail: TailEnd,
     head: HeadEnd<T>,
@@ -90,6 +93,7 @@ unsafe impl<T: Send> Sync for Ring<T> {}
 impl<T> Ring<T> {
     /// A ring of `capacity` places, at least one.
     pub(super) fn new(capacity: usize) -> Ring<T> {
+        assert!(capacity <= MOST, "a channel holds at most {MOST} items, not {capacity}");
         let tail = Tail { next: 0, count: 0, head_seen: 0, receivers: Queue::new(), given: 0 };
         let head = Head { next: 0, count: 0, tail_seen: 0, senders: Queue::new(), returned: VecDeque::new() };
         Ring {

@@ -19,10 +19,11 @@
 //! - A waiter that withdraws clears QUEUED if it was the last, and RESERVED if that was its own. It owes nobody
 //!   anything: it did not have WOKEN, so whoever gave the lock back last, or has it, sees to the queue.
 //!
-//! A waiter that waits for other things too (a select) cannot come back as RESERVED. Whoever finds it first in the queue
-//! takes the lock for it at once, and gives it back if it turns out that the waiter has something else by now.
+//! A waiter that waits for other things too (a select) cannot come back as RESERVED. Whoever gives the lock back and finds
+//! it first in the queue takes the lock for it at once, unless somebody was faster, and gives it back if it turns out that
+//! the waiter has something else by now.
 //!
-//! So a waiter is woken in its turn and passed over at most once: others may take the lock while it is on its way, but
+//! So any other waiter is woken in its turn and passed over at most once: others may take the lock while it is on its way, but
 //! when it has come and found the lock taken, the next one to give it back gives it to this waiter. Why not always: a
 //! lock that is given to a waiter is held by nobody for as long as that takes to run, and everybody else has to wait
 //! as well.
