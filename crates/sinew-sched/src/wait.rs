@@ -95,10 +95,10 @@ pub struct Node {
     /// Where what it waits for is put, or taken from.
     pub(crate) place: Cell<*const ()>,
     next: Cell<*const Node>,
-    previous: Cell<*const Node>,
-    number: usize,
     /// What it waits for, for the kind of queue that it is in: a number of permits, a reader or a writer…
     pub(crate) wants: Cell<usize>,
+    previous: Cell<*const Node>,
+    number: usize,
 }
 
 impl Node {

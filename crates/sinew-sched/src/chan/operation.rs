@@ -61,6 +61,7 @@ impl<T> Attempt for SendCase<'_, T> {
         self.try_now()
     }
 
+    #[inline(always)]
     fn enroll(&self, node: &Node) -> Enrolled {
         flavour!(self.channel, enroll_send(&self.slot, node))
     }
@@ -204,6 +205,7 @@ impl<T> Attempt for RecvCase<'_, T> {
         self.try_now()
     }
 
+    #[inline(always)]
     fn enroll(&self, node: &Node) -> Enrolled {
         flavour!(self.channel, enroll_recv(&self.slot, node))
     }

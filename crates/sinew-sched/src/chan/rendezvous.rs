@@ -108,7 +108,7 @@ impl<T> Flavour<T> for Rendezvous<T> {
         Tried::Done
     }
 
-    #[inline]
+    #[inline(always)]
     fn enroll_send(&self, slot: &Slot<T>, node: &Node) -> Enrolled {
         let mut state = self.state.lock();
         if state.closed {
@@ -133,7 +133,7 @@ impl<T> Flavour<T> for Rendezvous<T> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn enroll_recv(&self, slot: &Slot<T>, node: &Node) -> Enrolled {
         let mut state = self.state.lock();
         if state.returned.is_some() {

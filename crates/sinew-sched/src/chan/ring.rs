@@ -268,6 +268,7 @@ impl<T> Flavour<T> for Ring<T> {
         Tried::Done
     }
 
+    #[inline(never)]
     fn enroll_send(&self, slot: &Slot<T>, node: &Node) -> Enrolled {
         let mut head = self.head.side.lock();
         if self.tail.closed.load(Ordering::Relaxed) {
@@ -282,6 +283,7 @@ impl<T> Flavour<T> for Ring<T> {
         Enrolled::Queued
     }
 
+    #[inline(never)]
     fn enroll_recv(&self, slot: &Slot<T>, node: &Node) -> Enrolled {
         let mut tail = self.tail.side.lock();
         let (head, returned) = (&self.head.count, &self.head.returned);

@@ -177,6 +177,7 @@ impl<T> Flavour<T> for Weighted<T> {
         Tried::Done
     }
 
+    #[inline(never)]
     fn enroll_send(&self, slot: &Slot<T>, node: &Node) -> Enrolled {
         let mut state = self.state.lock();
         if state.closed || self.is_too_heavy(slot) {
@@ -191,6 +192,7 @@ impl<T> Flavour<T> for Weighted<T> {
         Enrolled::Queued
     }
 
+    #[inline(never)]
     fn enroll_recv(&self, _: &Slot<T>, node: &Node) -> Enrolled {
         let mut state = self.state.lock();
         if !state.has_nothing_for_newcomers() {
