@@ -15,6 +15,7 @@ use std::task::{Context, Poll};
 use sinew_core::Instant;
 use sinew_fiber::Refused;
 
+use crate::chan::Sending;
 use crate::wait::{Awaited, Node, Waiter, Waiting};
 
 /// What became of an attempt to wait.
@@ -169,11 +170,14 @@ impl<C: Case> Async<C> {
         }
         self.operation.take()
     }
+}
 
-    /// Gives the operation up, and returns it if it has not been done.
-    pub(crate) fn give_up(self: Pin<&mut Self>) -> Option<C> {
+impl<C: Sending> Async<C> {
+    /// Gives up, and returns the item if it was not sent.
+    pub fn cancel(self: Pin<&mut Self>) -> Option<C::Item> {
         // SAFETY: nothing is moved but the operation, which is not in any queue any more.
-        unsafe { self.get_unchecked_mut() }.leave()
+        let operation = unsafe { self.get_unchecked_mut() }.leave();
+        operation.and_then(C::into_item)
     }
 }
 

@@ -38,8 +38,6 @@ mod tests;
 
 use std::error::Error;
 use std::fmt;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use sinew_core::Instant;
@@ -48,7 +46,6 @@ use sinew_sync::Arc;
 use sinew_sync::atomic::Ordering;
 
 use super::error::{CloseError, End, SendError, Unsent};
-use super::operation::Sending;
 use crate::case::{Async, Attempt, Case, block};
 use crate::clock::now;
 use channel::Channel;
@@ -228,9 +225,9 @@ impl<T> Sender<T> {
         if send.attempt() { send.output() } else { Err(send.unsent(Unsent::Full)) }
     }
 
-    /// A future that sends `item`. Dropped before it is ready it has not sent it; [`SendAsync::cancel`] gives it back.
-    pub fn send_async(&self, item: T) -> SendAsync<'_, T> {
-        SendAsync(Async::new(self.operation(item)))
+    /// A future that sends `item`. Dropped before it is ready it has not sent it; [`cancel`](Async::cancel) gives it back.
+    pub fn send_async(&self, item: T) -> Async<SendCase<'_, T>> {
+        Async::new(self.operation(item))
     }
 
     /// Closes the channel with an error, which receivers see when they have seen everything. False if it was ended
@@ -261,31 +258,6 @@ impl<T> Drop for Sender<T> {
         if self.channel.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.channel.end(End::Closed);
         }
-    }
-}
-
-/// The future of [`Sender::send_async`].
-#[derive(Debug)]
-#[must_use = "futures do nothing unless they are polled"]
-pub struct SendAsync<'a, T>(Async<SendCase<'a, T>>);
-
-impl<'a, T> SendAsync<'a, T> {
-    fn inner(self: Pin<&mut Self>) -> Pin<&mut Async<SendCase<'a, T>>> {
-        // SAFETY: the only field, which is pinned with this.
-        unsafe { self.map_unchecked_mut(|this| &mut this.0) }
-    }
-
-    /// Gives up, and returns the item if it was not sent.
-    pub fn cancel(self: Pin<&mut Self>) -> Option<T> {
-        self.inner().give_up().and_then(SendCase::into_item)
-    }
-}
-
-impl<T> Future for SendAsync<'_, T> {
-    type Output = Result<(), SendError<T>>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.inner().poll(context)
     }
 }
 

@@ -64,6 +64,7 @@ use std::marker::PhantomData;
 use sinew_sync::Arc;
 use sinew_sync::atomic::AtomicUsize;
 
+pub use crate::case::Async;
 pub use displaced::Displaced;
 pub use ends::{Many, One};
 pub use error::{CloseError, RecvError, SendError, Unsent};
@@ -73,7 +74,7 @@ pub use pool::{Pool, PoolBuilder, Pooled, TakeCase, TakeError};
 pub use receiver::{IntoIter, Iter, Receiver, TryIter};
 use rendezvous::Rendezvous;
 use ring::Ring;
-pub use sender::{SendAsync, Sender};
+pub use sender::Sender;
 use slot::Slot;
 use weighted::Weighted;
 

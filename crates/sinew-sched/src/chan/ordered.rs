@@ -57,6 +57,8 @@ use sinew_core::Instant;
 use sinew_fiber::{Raised, shield};
 
 use super::error::SendError;
+use super::operation::SendCase;
+use crate::case::Async;
 use crate::clock::now;
 use crate::join::JoinHandle;
 use crate::spawn::spawn;
@@ -267,10 +269,10 @@ impl<T> fmt::Debug for Sender<T> {
 
 /// The future of [`Sender::send_async`].
 #[must_use = "futures do nothing unless they are polled"]
-pub struct SendAsync<'a, T>(super::SendAsync<'a, Queued<T>>);
+pub struct SendAsync<'a, T>(Async<SendCase<'a, Queued<T>>>);
 
 impl<'a, T> SendAsync<'a, T> {
-    fn inner(self: Pin<&mut Self>) -> Pin<&mut super::SendAsync<'a, Queued<T>>> {
+    fn inner(self: Pin<&mut Self>) -> Pin<&mut Async<SendCase<'a, Queued<T>>>> {
         // SAFETY: the only field, which is pinned with this.
         unsafe { self.map_unchecked_mut(|this| &mut this.0) }
     }

@@ -4,8 +4,6 @@ use std::collections::VecDeque;
 use std::error::Error;
 use std::fmt;
 use std::marker::PhantomData;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use sinew_core::Instant;
@@ -111,9 +109,9 @@ impl<T, K> Sender<T, K> {
         }
     }
 
-    /// A future that sends `item`. Dropped before it is ready it has not sent it; [`SendAsync::cancel`] gives it back.
-    pub fn send_async(&self, item: T) -> SendAsync<'_, T> {
-        SendAsync(Async::new(SendCase::new(&self.channel, item)))
+    /// A future that sends `item`. Dropped before it is ready it has not sent it; [`cancel`](Async::cancel) gives it back.
+    pub fn send_async(&self, item: T) -> Async<SendCase<'_, T>> {
+        Async::new(SendCase::new(&self.channel, item))
     }
 
     pub(crate) fn operation(&self, item: T) -> SendCase<'_, T> {
@@ -140,29 +138,4 @@ fn send_slowly<T>(send: SendCase<'_, T>, deadline: Option<Instant>) -> Result<()
 #[cold]
 fn unsent<T>(send: SendCase<'_, T>, why: impl Into<Unsent>) -> SendError<T> {
     SendError::new(send.into_item().expect("an item that was not sent is still there"), why)
-}
-
-/// The future of [`Sender::send_async`].
-#[derive(Debug)]
-#[must_use = "futures do nothing unless they are polled"]
-pub struct SendAsync<'a, T>(Async<SendCase<'a, T>>);
-
-impl<'a, T> SendAsync<'a, T> {
-    fn inner(self: Pin<&mut Self>) -> Pin<&mut Async<SendCase<'a, T>>> {
-        // SAFETY: the only field, which is pinned with this.
-        unsafe { self.map_unchecked_mut(|this| &mut this.0) }
-    }
-
-    /// Gives up, and returns the item if it was not sent.
-    pub fn cancel(self: Pin<&mut Self>) -> Option<T> {
-        self.inner().give_up().and_then(SendCase::into_item)
-    }
-}
-
-impl<T> Future for SendAsync<'_, T> {
-    type Output = Result<(), SendError<T>>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.inner().poll(context)
-    }
 }
