@@ -21,11 +21,12 @@ use std::collections::HashSet;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
+use std::thread::panicking;
 use std::time::Duration;
 
 use sinew_core::{Bindings, Instant, Signal};
 use sinew_fiber::raw::{abandon, catch, is_shielded, may_await, open_scope, re_raise};
-use sinew_fiber::{Cancelled, Level, Raised, Refused, StackSize, Value, shield};
+use sinew_fiber::{Cancelled, Level, Raised, Reason, Refused, StackSize, Value, shield};
 use sinew_sync::atomic::{AtomicBool, Ordering};
 use sinew_sync::{Arc, Mutex, thread};
 
@@ -154,6 +155,10 @@ impl Children {
 
     /// Waits until all children have ended.
     fn wait(&self) -> Result<(), Refused> {
+        self.wait_by(|node| node.wait(None))
+    }
+
+    fn wait_by(&self, wait: impl FnOnce(&Node) -> Result<bool, Refused>) -> Result<(), Refused> {
         let node = Node::new(0);
         {
             let mut state = self.state.lock();
@@ -163,13 +168,25 @@ impl Children {
             // SAFETY: `Waiting` takes it out before it goes.
             unsafe { state.waiters.push(&node) };
         }
-        Waiting::new(self, &node).wait(None).map(|_| ())
+        Waiting::new(self, &node).wait_by(wait).map(|_| ())
+    }
+
+    /// Waits, where a fiber that is being dropped was refused: whoever drops it catches what it awaits, and has it end
+    /// instead. The children end by themselves, so the task may wait for them, unless its thread unwinds.
+    fn wait_as_task(&self, refused: Refused) -> Result<(), Refused> {
+        if refused.reason() != Reason::Ending || panicking() || worker::current_task().is_none() {
+            return Err(refused);
+        }
+        self.wait_by(|node| {
+            node.park();
+            Ok(true)
+        })
     }
 
     /// Waits until all children have ended, whatever comes: it neither returns nor unwinds before.
     fn wait_out(&self) {
         for _ in 0..MOST_TRIES {
-            match catch(|| self.wait()) {
+            match catch(|| self.wait().or_else(|refused| self.wait_as_task(refused))) {
                 Ok(Ok(())) => return,
                 // The fiber around us is being dropped in a way that lets nobody wait. What the children borrow has to
                 // stay.

@@ -189,6 +189,13 @@ impl Node {
         wait(|| self.is_told(), deadline)
     }
 
+    /// Parks the running task until told, whatever the fibers say that it runs in.
+    pub(crate) fn park(&self) {
+        while !self.is_told() {
+            worker::park();
+        }
+    }
+
     /// Waits until told, for a waiter that could not take its node back in time: the waker is between finding the
     /// node and telling it, on another thread, and does not block there.
     pub(crate) fn wait_out(&self) {
@@ -510,7 +517,12 @@ impl<'a, A: Awaited> Waiting<'a, A> {
 
     /// Waits until told, as [`Node::wait`] does. Otherwise the node was not told, and is in no queue any more.
     pub(crate) fn wait(self, deadline: Option<Instant>) -> Result<bool, Refused> {
-        let outcome = self.node.wait(deadline);
+        self.wait_by(|node| node.wait(deadline))
+    }
+
+    /// The same, by `wait`.
+    pub(crate) fn wait_by(self, wait: impl FnOnce(&Node) -> Result<bool, Refused>) -> Result<bool, Refused> {
+        let outcome = wait(self.node);
         let this = ManuallyDrop::new(self);
         match outcome {
             Ok(true) => Ok(true),

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use sinew_fiber::current;
 use sinew_sched::chan::oneshot;
 use sinew_sched::{
     CurrentThread, ManualClock, Runtime, now, sleep, sleep_async, sleep_until, spawn, task, yield_now,
@@ -98,19 +99,28 @@ fn local_tasks_hold_what_must_not_leave_the_thread() {
     let shared = runtime
         .run(|| {
             let count = Rc::new(Cell::new(0));
+            let thread = std::thread::current().id();
             let tasks: Vec<_> = (0..100)
                 .map(|_| {
                     let count = count.clone();
-                    let thread = std::thread::current().id();
                     task().spawn_local(move || {
+                        assert_eq!(std::thread::current().id(), thread);
                         yield_now();
                         assert_eq!(std::thread::current().id(), thread);
                         count.set(count.get() + 1);
-                        Rc::strong_count(&count)
                     })
                 })
                 .collect();
-            tasks.into_iter().for_each(|task| assert!(task.join().unwrap() >= 1));
+            // The others take what they can get, oldest first, and this one is the youngest.
+            let taken = Arc::new(AtomicUsize::new(0));
+            let takes = taken.clone();
+            let other = spawn(move || takes.store(1, Ordering::Release));
+            while taken.load(Ordering::Acquire) == 0 {
+                std::thread::yield_now();
+            }
+            assert_eq!(count.get(), 0, "they run here, when this task waits");
+            tasks.into_iter().for_each(|task| task.join().unwrap());
+            other.join().unwrap();
             count.get()
         })
         .unwrap();
@@ -158,7 +168,9 @@ fn a_runtime_inside_a_task_of_another_runs_on_that_task_s_stack() {
         .run(|| {
             let before = task().name("x").spawn(|| 1);
             let inner = Runtime::builder().build_current_thread().unwrap();
+            let me = current();
             let value = inner.run(|| spawn(|| 40).join().unwrap()).unwrap();
+            assert_eq!(current(), me, "what runs here is the task again");
             drop(inner);
             value + before.join().unwrap() + spawn(|| 1).join().unwrap()
         })
@@ -214,18 +226,32 @@ fn a_manual_clock_that_is_held_moves_only_by_hand() {
     let clock = ManualClock::new();
     clock.hold(true);
     let runtime = Runtime::builder().workers(2).manual_clock(&clock).build().unwrap();
-    let task = runtime.spawn(|| {
-        let start = now();
-        sleep(Duration::from_secs(10));
-        now() - start
-    });
+    let start = || {
+        runtime.spawn(|| {
+            let start = now();
+            sleep(Duration::from_secs(10));
+            now() - start
+        })
+    };
+    let wait_until_all_sleep = || {
+        while runtime.dump().matches(": asleep,").count() < 2 || !runtime.dump().contains("parked") {
+            std::thread::yield_now();
+        }
+    };
+    let task = start();
     clock.advance(Duration::from_secs(5));
     for _ in 0..100 {
         runtime.run(yield_now).unwrap(); // and then everybody is idle
     }
+    wait_until_all_sleep();
     assert_eq!(clock.now().as_nanos(), 5_000_000_000);
     assert!(!task.is_finished());
     clock.advance(Duration::from_secs(20));
+    assert!(task.join().unwrap() >= Duration::from_secs(10));
+    let task = start();
+    wait_until_all_sleep();
+    assert_eq!(clock.now().as_nanos(), 25_000_000_000);
+    clock.hold(false);
     assert!(task.join().unwrap() >= Duration::from_secs(10));
 }
 

@@ -172,6 +172,16 @@ fn a_panic_in_a_poll_or_in_the_destructor_of_a_future_ends_only_its_task() {
     let runtime = runtime(2);
     let error = runtime.spawn_future(async { panic!("in a poll") }).join().unwrap_err();
     assert!(error.to_string().contains("in a poll"), "{error}");
+    struct Both(Bad);
+    impl Future for Both {
+        type Output = ();
+        fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+            let _whole = &self.0;
+            panic!("in a poll, before the destructor");
+        }
+    }
+    let error = runtime.spawn_future(Both(Bad)).join().unwrap_err();
+    assert!(error.to_string().contains("before the destructor"), "{error}");
     let error = runtime
         .spawn_future(async {
             let _bad = Bad;
@@ -284,34 +294,30 @@ fn futures_sleep_never_too_short_and_a_dropped_sleep_is_forgotten() {
 #[test]
 fn a_future_goes_on_while_the_worker_that_polled_it_first_is_busy() {
     let runtime = runtime(2);
-    let later = Arc::new(Later::default());
-    let setter = later.clone();
-    let started = Arc::new(AtomicUsize::new(0));
-    let (starts, ended) = (started.clone(), Arc::new(AtomicUsize::new(0)));
-    let end = ended.clone();
-    let future = runtime.spawn_future(async move {
-        starts.store(1, Ordering::Release);
-        let value = later.get().await;
-        end.store(1, Ordering::Release);
-        value
-    });
-    while started.load(Ordering::Acquire) == 0 {
-        std::thread::yield_now();
-    }
-    // Both workers have a task that spins; each goes on when the future has ended, wherever it was polled before.
-    let spinners: Vec<_> = (0..1)
-        .map(|_| {
-            let ended = ended.clone();
-            runtime.spawn(move || {
-                while ended.load(Ordering::Acquire) == 0 {
+    for _ in 0..20 {
+        let later = Arc::new(Later::default());
+        let setter = later.clone();
+        let (spinning, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (spins, end) = (spinning.clone(), ended.clone());
+        let future = runtime.spawn_future(async move {
+            // On the worker that polls this, as soon as it has nothing else to do.
+            let spinner = task().pinned().spawn(move || {
+                spins.store(1, Ordering::Release);
+                while end.load(Ordering::Acquire) == 0 {
                     std::thread::yield_now();
                 }
-            })
-        })
-        .collect();
-    setter.set(9);
-    assert_eq!(future.join().unwrap(), 9);
-    spinners.into_iter().for_each(|task| task.join().unwrap());
+            });
+            (later.get().await, spinner)
+        });
+        while spinning.load(Ordering::Acquire) == 0 {
+            std::thread::yield_now();
+        }
+        setter.set(9);
+        let (value, spinner) = future.join().unwrap();
+        assert_eq!(value, 9);
+        ended.store(1, Ordering::Release);
+        spinner.join().unwrap();
+    }
 }
 
 #[test]

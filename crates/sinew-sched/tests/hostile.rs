@@ -14,8 +14,8 @@ use sinew_fiber::{
     shield, yield_,
 };
 use sinew_sched::{
-    Elapsed, Events, ManualClock, Runtime, Sleep, block_on, scope, sleep, sleep_async, spawn, spawn_future,
-    timeout, yield_now,
+    CurrentThread, Elapsed, Events, ManualClock, Runtime, Sleep, block_on, scope, sleep, sleep_async, spawn,
+    spawn_future, timeout, yield_now,
 };
 
 fn runtime(workers: usize) -> Runtime {
@@ -296,18 +296,23 @@ fn what_a_supervised_task_raises_may_panic_when_it_is_shown_or_dropped() {
 
 #[test]
 fn a_supervisor_that_goes_lets_its_stopped_tasks_end() {
-    for shielded in [false, true] {
+    for (shielded, late) in [(false, false), (true, false), (false, true), (true, true)] {
         let runtime = runtime(1);
         let events = Events::new();
-        let started = Arc::new(AtomicBool::new(false));
-        let starts = started.clone();
+        let gone = Arc::new(AtomicBool::new(!late));
+        let is_gone = gone.clone();
         let stopped = runtime.task().supervisor(&events).spawn(move || {
-            starts.store(true, Ordering::SeqCst);
+            spin_until(&is_gone);
             if shielded { shield(|| drop(yield_(1u32))) } else { drop(yield_(1u32)) }
         });
-        spin_until(&started);
+        if !late {
+            while events.is_empty() {
+                std::thread::yield_now();
+            }
+        }
         drop(events);
-        let _ = stopped.join();
+        gone.store(true, Ordering::SeqCst);
+        assert_eq!(stopped.join().is_err(), !shielded, "in a shield it goes on");
         ends_well(runtime);
     }
 }
@@ -406,11 +411,22 @@ fn a_control_that_a_destructor_took_reaches_no_later_task() {
 
 #[test]
 fn a_current_thread_that_is_dropped_by_an_unwind_runs_nothing_and_goes() {
+    /// Has the runtime run while the thread unwinds.
+    struct Runs<'a>(&'a CurrentThread);
+    impl Drop for Runs<'_> {
+        fn drop(&mut self) {
+            drop(self.0.spawn(|| ()));
+            assert!(!self.0.step());
+            assert_eq!(self.0.run_until_idle(), 0);
+            assert!(self.0.run(|| ()).is_err());
+        }
+    }
     for with_scope in [false, true] {
         let outcome = std::panic::catch_unwind(|| {
-            let runtime = Runtime::builder().build_current_thread().unwrap();
+            let long = Duration::from_secs(3600);
+            let runtime = Runtime::builder().grace(long).build_current_thread().unwrap();
+            let _runs = Runs(&runtime);
             let task = runtime.spawn(move || {
-                let long = Duration::from_secs(3600);
                 if with_scope {
                     let _ = scope(|scope| drop(scope.spawn(|| sleep(long))));
                 } else {

@@ -124,8 +124,10 @@ fn a_signal_from_a_nested_fiber_stops_the_task_and_the_fiber_goes_on() {
 
 #[test]
 fn without_a_supervisor_a_yield_at_the_root_is_refused() {
-    let refused = runtime(1).run(|| yield_(()).unwrap_err().reason()).unwrap();
-    assert_eq!(refused, sinew_fiber::Reason::Uncaught);
+    let runtime = runtime(1);
+    let refused = || yield_(()).unwrap_err().reason();
+    assert_eq!(runtime.run(refused).unwrap(), sinew_fiber::Reason::Uncaught);
+    assert_eq!(runtime.task().name("alone").spawn(refused).join().unwrap(), sinew_fiber::Reason::Uncaught);
 }
 
 #[test]
@@ -410,6 +412,50 @@ fn many_receivers_share_a_queue_and_a_cancelled_one_takes_no_event_with_it() {
     }
 }
 
+#[test]
+fn a_receiver_that_is_ended_when_its_event_has_come_takes_it_or_leaves_it_to_another() {
+    for kill in [false, true] {
+        runtime(1)
+            .run(move || {
+                let (events, received) = (Events::new(), Arc::new(AtomicUsize::new(0)));
+                let receiver = || {
+                    let (events, received) = (events.clone(), received.clone());
+                    let waiting = Arc::new(AtomicUsize::new(0));
+                    let waits = waiting.clone();
+                    let receiver = spawn(move || {
+                        waits.store(1, Ordering::Relaxed);
+                        if events.recv().is_ok() {
+                            received.fetch_add(1, Ordering::Relaxed);
+                        }
+                    });
+                    while waiting.load(Ordering::Relaxed) == 0 {
+                        yield_now();
+                    }
+                    receiver
+                };
+                let (first, second) = (receiver(), receiver());
+                // Ends the first, which cannot run before this task has ended, and told it.
+                let tells = task().supervisor(&events).spawn(move || {
+                    if kill {
+                        first.kill()
+                    } else {
+                        first.cancel()
+                    }
+                    first
+                });
+                let first = tells.join().unwrap();
+                assert_eq!(first.join().is_err(), kill);
+                while received.load(Ordering::Relaxed) == 0 {
+                    yield_now();
+                }
+                second.cancel();
+                second.join().unwrap();
+                assert_eq!(received.load(Ordering::Relaxed), 1);
+            })
+            .unwrap();
+    }
+}
+
 /// The task of the child process: what it prints is the test.
 #[test]
 #[ignore = "run by a_failure_that_nobody_joins_is_printed"]
@@ -427,6 +473,9 @@ fn fails_without_anybody_to_tell() {
             let cancelled = spawn(|| sleep(Duration::from_secs(1000)));
             cancelled.cancel();
             drop(cancelled);
+            let events = Events::new();
+            drop(task().supervisor(&events).spawn(|| error("told to a supervisor")));
+            events.recv().unwrap();
             drop(spawn_future(async { panic!("a lonely future") }));
             let elapsed = timeout(Duration::from_millis(5), || {
                 scope(|scope| {
@@ -462,7 +511,7 @@ fn a_failure_that_nobody_joins_is_printed_with_its_trace() {
     ] {
         assert!(text.contains(expected), "{expected:?} is missing in:\n{text}");
     }
-    for unwanted in ["this one is joined", "cancelled"] {
+    for unwanted in ["this one is joined", "Cancelled", "told to a supervisor"] {
         assert!(!text.contains(unwanted), "{unwanted:?} is in:\n{text}");
     }
 }

@@ -78,8 +78,18 @@ fn the_outermost_deadline_that_has_passed_is_the_one_that_is_told() {
         let outer_first =
             timeout(Duration::from_secs(1), || timeout(Duration::from_secs(10), || sleep(LONG)));
         assert_eq!(outer_first, Err(Elapsed));
-        let both = timeout(Duration::from_secs(1), || timeout(Duration::from_secs(1), || sleep(LONG)));
-        assert!(both == Err(Elapsed) || both == Ok(Err(Elapsed)));
+        for (outer, inner) in [(1, 1), (1, 2), (2, 1)]
+            .map(|(outer, inner)| (Duration::from_secs(outer), Duration::from_secs(inner)))
+        {
+            let both_pass = || shield(|| sleep(Duration::from_secs(5)));
+            let both = timeout(outer, || {
+                timeout(inner, || {
+                    both_pass();
+                    checkpoint();
+                })
+            });
+            assert_eq!(both, Err(Elapsed));
+        }
         sleep(Duration::from_secs(1));
     });
 }
