@@ -22,6 +22,7 @@ use sinew_fiber::raw::{Place, Running, StackPointer, switch};
 use sinew_fiber::{Refused, StackError, await_};
 use sinew_sync::atomic::Ordering;
 
+use crate::clock::Clock;
 use crate::core::Core;
 use crate::cpu;
 use crate::placement::Stopwatch;
@@ -96,7 +97,8 @@ pub(crate) struct Worker {
     /// All other workers were idle when this one found something, and it has not woken one: nobody looks whether it has
     /// a backlog.
     unwatched: Cell<bool>,
-    /// There is a processor for each worker: one that looks for work for a while takes nobody's.
+    /// There is a processor for each worker: one that looks for work for a while takes nobody's. Not on a clock that is
+    /// moved when all are idle, which is to be soon.
     may_spin: bool,
     /// The backlog of the others, while this worker looks for work and has seen one.
     backlog: Cell<Option<Backlog>>,
@@ -262,7 +264,7 @@ impl Worker {
             active: Cell::new(ptr::null()),
             left: Cell::new(Left::Nothing),
             unwatched: Cell::new(true),
-            may_spin: shared.inboxes.len() <= cpu::parallelism(),
+            may_spin: shared.inboxes.len() <= cpu::parallelism() && matches!(shared.clock, Clock::System),
             backlog: Cell::new(None),
             lone: Cell::new(0),
             next_in_turn: Cell::new(index),
