@@ -9,10 +9,24 @@ use std::time::Duration;
 use sinew_fiber::{
     Fiber, Generator, Reason, Refused, StackSize, current, defer, error, protect, shield, yield_,
 };
-use sinew_sched::{ManualClock, Runtime, now, sleep, sleep_until, spawn, yield_now};
+use sinew_sched::{JoinHandle, ManualClock, Runtime, now, sleep, sleep_until, spawn, yield_now};
 
 fn runtime(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).build().unwrap()
+}
+
+/// Starts a task, and lets it run: with one worker, until it waits.
+fn start<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    let started = Arc::new(AtomicUsize::new(0));
+    let starts = started.clone();
+    let task = spawn(move || {
+        starts.store(1, Ordering::Release);
+        body()
+    });
+    while started.load(Ordering::Acquire) == 0 {
+        yield_now();
+    }
+    task
 }
 
 #[test]
@@ -198,12 +212,12 @@ fn sleepers_wake_in_the_order_of_their_deadlines_and_never_early() {
 
 #[test]
 fn a_cancelled_task_unwinds_out_of_its_sleep_and_cleans_up() {
-    let runtime = runtime(2);
+    let runtime = runtime(1);
     runtime
         .run(|| {
             let cleaned = Arc::new(AtomicUsize::new(0));
             let seen = cleaned.clone();
-            let sleeper = spawn(move || {
+            let sleeper = start(move || {
                 defer(
                     || {
                         seen.fetch_add(1, Ordering::Relaxed);
@@ -211,7 +225,6 @@ fn a_cancelled_task_unwinds_out_of_its_sleep_and_cleans_up() {
                     || sleep(Duration::from_secs(3600)),
                 );
             });
-            yield_now();
             sleeper.cancel();
             assert!(sleeper.join().unwrap_err().is_cancelled());
             assert_eq!(cleaned.load(Ordering::Relaxed), 1);
@@ -227,7 +240,7 @@ fn a_join_that_is_cancelled_fails_and_the_joined_task_goes_on() {
             let gate = Arc::new(AtomicUsize::new(0));
             let opened = gate.clone();
             let (to_test, from_inner) = std::sync::mpsc::channel();
-            let joiner = spawn(move || {
+            let joiner = start(move || {
                 let inner = spawn(move || {
                     while opened.load(Ordering::Acquire) == 0 {
                         sleep(Duration::from_micros(200));
@@ -236,7 +249,6 @@ fn a_join_that_is_cancelled_fails_and_the_joined_task_goes_on() {
                 });
                 inner.join().unwrap_err().value.downcast::<Refused>().unwrap().reason()
             });
-            yield_now();
             joiner.cancel();
             assert_eq!(joiner.join().unwrap(), Reason::Cancelled);
             gate.store(1, Ordering::Release);
@@ -254,7 +266,7 @@ fn a_killed_task_ends_and_a_shield_defers_that() {
         .run(|| {
             let steps = Arc::new(AtomicUsize::new(0));
             let seen = steps.clone();
-            let task = spawn(move || {
+            let task = start(move || {
                 shield(|| {
                     for _ in 0..3 {
                         sleep(Duration::from_millis(1));
@@ -264,7 +276,6 @@ fn a_killed_task_ends_and_a_shield_defers_that() {
                 sleep(Duration::from_millis(1));
                 seen.fetch_add(100, Ordering::Relaxed);
             });
-            yield_now();
             task.kill();
             assert!(task.join().unwrap_err().is_cancelled());
             assert_eq!(steps.load(Ordering::Relaxed), 3);

@@ -141,8 +141,17 @@ fn a_body_that_swallows_the_unwind_is_unwound_again() {
 #[test]
 fn cancel_kill_panic_and_errors_pass_through_a_timeout() {
     with_clocks(|| {
-        let cancelled = spawn(|| timeout(LONG, || sleep(LONG)));
-        yield_now();
+        let started = Arc::new(AtomicUsize::new(0));
+        let starts = started.clone();
+        let cancelled = spawn(move || {
+            timeout(LONG, || {
+                starts.store(1, Ordering::Release);
+                sleep(LONG);
+            })
+        });
+        while started.load(Ordering::Acquire) == 0 {
+            yield_now();
+        }
         cancelled.cancel();
         assert!(cancelled.join().unwrap_err().is_cancelled());
         let panicked =
