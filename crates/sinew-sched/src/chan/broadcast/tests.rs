@@ -1,7 +1,7 @@
 //! As in the models of [`crate::sync`], whoever may have to wait is a thread that nobody joins before it can go on.
 
 use sinew_core::Instant;
-use sinew_sync::{Arc, model, model_bounded, thread};
+use sinew_sync::{Arc, model_bounded, thread};
 
 use super::{Receiver, RecvError, Sender, Slow, channel};
 use crate::case::{Attempt, Enrolled};
@@ -77,7 +77,7 @@ fn closing_tells_senders_and_receivers() {
 
 #[test]
 fn the_last_receiver_that_goes_lets_those_go_who_wait_for_it() {
-    model("broadcast_last_receiver_goes", || {
+    model_bounded("broadcast_last_receiver_goes", 3, || {
         let (sender, receiver) = channel(1, Slow::Block);
         sender.send(1).unwrap();
         let goes = thread::spawn(move || drop(receiver));
@@ -113,7 +113,7 @@ fn a_sender_that_gives_up_has_sent_or_has_its_item() {
 
 #[test]
 fn a_receiver_that_gives_up_has_its_item_or_leaves_it() {
-    model("broadcast_withdraw_recv", || {
+    model_bounded("broadcast_withdraw_recv", 3, || {
         let (sender, receiver) = channel(1, Slow::Block);
         let receiver = Arc::new(receiver);
         let gives_up = {
@@ -151,7 +151,7 @@ fn what_one_that_unwinds_was_given_comes_to_the_next() {
 
 #[test]
 fn a_receiver_sees_an_item_or_that_it_missed_it() {
-    model("broadcast_lag", || {
+    model_bounded("broadcast_lag", 3, || {
         let (sender, receiver) = channel(1, Slow::Lag);
         let received = receives(receiver);
         (1..=3).for_each(|item| sender.send(item).unwrap());
@@ -165,7 +165,7 @@ fn a_receiver_sees_an_item_or_that_it_missed_it() {
 
 #[test]
 fn a_receiver_sees_every_item_or_is_cut_off() {
-    model("broadcast_cut_off", || {
+    model_bounded("broadcast_cut_off", 3, || {
         let (sender, receiver) = channel(1, Slow::Drop);
         let received = thread::spawn(move || {
             let mut count = 0;

@@ -61,7 +61,7 @@ impl Ended {
 #[cfg(test)]
 mod tests {
     use sinew_core::Instant;
-    use sinew_sync::{model, thread};
+    use sinew_sync::{model, model_bounded, thread};
 
     use super::*;
     use crate::case::{Attempt, block};
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_select_sees_one_end_and_leaves_the_other() {
-        model("ended_two_of_a_select", || {
+        model_bounded("ended_two_of_a_select", 4, || {
             let waits = [wait(), wait()];
             let ends = waits.each_ref().map(ends);
             let first = select::wait(&[&waits[0], &waits[1]]).unwrap();

@@ -2,7 +2,7 @@
 //! item weighs its own number.
 
 use sinew_core::Instant;
-use sinew_sync::{model, model_bounded, thread};
+use sinew_sync::{model_bounded, thread};
 
 use crate::case::{Attempt, Case, Enrolled};
 use crate::chan::{Receiver, RecvError, Sender, Unsent, weighted};
@@ -35,7 +35,7 @@ fn unwinds(receiver: &Receiver<usize>) -> thread::JoinHandle<Option<usize>> {
 
 #[test]
 fn a_receiver_is_woken_by_what_is_sent() {
-    model("weighted_send_wakes", || {
+    model_bounded("weighted_send_wakes", 3, || {
         let (sender, receiver) = channel(3);
         let receives = thread::spawn(move || [receiver.recv().unwrap(), receiver.recv().unwrap()]);
         sender.send(2).unwrap();
@@ -81,7 +81,7 @@ fn closing_tells_all_who_wait() {
 
 #[test]
 fn a_heavy_item_that_is_given_up_lets_the_light_one_behind_it_pass() {
-    model("weighted_withdraw_send", || {
+    model_bounded("weighted_withdraw_send", 3, || {
         let (sender, receiver) = channel(2);
         sender.send(1).unwrap();
         let heavy = {
@@ -100,7 +100,7 @@ fn a_heavy_item_that_is_given_up_lets_the_light_one_behind_it_pass() {
 
 #[test]
 fn a_receiver_that_gives_up_has_its_item_or_leaves_it() {
-    model("weighted_withdraw_recv", || {
+    model_bounded("weighted_withdraw_recv", 3, || {
         let (sender, receiver) = channel(2);
         let gives_up = {
             let receiver = receiver.clone();

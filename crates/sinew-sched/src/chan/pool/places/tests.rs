@@ -1,7 +1,7 @@
 //! Models of a pool. Its items are numbers; what is checked is that none is lost, and none is there twice.
 
 use sinew_core::Instant;
-use sinew_sync::{Arc, model, model_bounded, thread};
+use sinew_sync::{Arc, model_bounded, thread};
 
 use super::*;
 use crate::chan::Pool;
@@ -41,7 +41,7 @@ fn spawn(pool: &Pool<usize>, body: impl FnOnce(&Pool<usize>) + Send + 'static) -
 
 #[test]
 fn an_item_that_comes_back_wakes_who_waits_for_it() {
-    model("pool_return_wakes", || {
+    model_bounded("pool_return_wakes", 3, || {
         let counts = Counts::new();
         let pool = counts.pool(1, false);
         let item = pool.take().unwrap();
@@ -56,7 +56,7 @@ fn an_item_that_comes_back_wakes_who_waits_for_it() {
 
 #[test]
 fn an_item_is_lent_to_one_at_a_time() {
-    model("pool_lends_to_one", || {
+    model_bounded("pool_lends_to_one", 3, || {
         let counts = Counts::new();
         let pool = counts.pool(1, false);
         let lent = Arc::new(AtomicUsize::new(0));
@@ -79,7 +79,7 @@ fn an_item_is_lent_to_one_at_a_time() {
 
 #[test]
 fn a_place_in_which_nothing_was_created_is_the_next_ones() {
-    model("pool_failed_create_lets_the_next_try", || {
+    model_bounded("pool_failed_create_lets_the_next_try", 3, || {
         let counts = Counts::new();
         let pool = counts.pool(1, true);
         let other = spawn(&pool, |pool| drop(pool.take()));
@@ -94,7 +94,7 @@ fn a_place_in_which_nothing_was_created_is_the_next_ones() {
 
 #[test]
 fn who_gives_up_has_the_item_or_leaves_it() {
-    model("pool_return_against_withdrawal", || {
+    model_bounded("pool_return_against_withdrawal", 3, || {
         let counts = Counts::new();
         let pool = counts.pool(1, false);
         let item = pool.take().unwrap();
