@@ -15,6 +15,7 @@
 //!
 //! Models: `group_claimed_once`, `group_pairs_of_three`, `group_pair_or_neither`.
 
+#[cfg(not(any(loom, shuttle)))]
 use std::ptr;
 
 use sinew_sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -31,7 +32,12 @@ pub(crate) struct Group {
     state: AtomicU8,
     /// One more than the number of the node that was told.
     won: AtomicUsize,
+    #[cfg(any(loom, shuttle))]
+    number: usize,
 }
+
+#[cfg(any(loom, shuttle))]
+static MADE: sinew_sync::statics::AtomicUsize = sinew_sync::statics::AtomicUsize::new(0);
 
 /// What became of an attempt to claim two groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,7 +51,12 @@ pub(crate) enum Pair {
 
 impl Group {
     pub(crate) fn new() -> Group {
-        Group { state: AtomicU8::new(OPEN), won: AtomicUsize::new(0) }
+        Group {
+            state: AtomicU8::new(OPEN),
+            won: AtomicUsize::new(0),
+            #[cfg(any(loom, shuttle))]
+            number: MADE.fetch_add(1, Ordering::Relaxed),
+        }
     }
 
     /// Claims the group. False if it is taken.
@@ -55,7 +66,7 @@ impl Group {
 
     /// Claims two groups, or neither.
     pub(crate) fn claim_both(own: &Group, other: &Group) -> Pair {
-        let own_first = ptr::from_ref(own).addr() < ptr::from_ref(other).addr();
+        let own_first = own.rank() < other.rank();
         let (first, second) = if own_first { (own, other) } else { (other, own) };
         if !first.enter(HELD) {
             return if own_first { Pair::OwnTaken } else { Pair::OtherTaken };
@@ -66,6 +77,16 @@ impl Group {
         }
         first.state.store(TAKEN, Ordering::Relaxed);
         Pair::Claimed
+    }
+
+    /// Which of two is held first: any order that both sides agree on. In a model stacks lie elsewhere in each execution,
+    /// which it could not repeat: there groups are numbered as they are made.
+    #[inline]
+    fn rank(&self) -> usize {
+        #[cfg(any(loom, shuttle))]
+        return self.number;
+        #[cfg(not(any(loom, shuttle)))]
+        ptr::from_ref(self).addr()
     }
 
     fn enter(&self, next: u8) -> bool {
