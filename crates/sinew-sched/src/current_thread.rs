@@ -161,7 +161,7 @@ impl CurrentThread {
         } else {
             // SAFETY: not used again: `self` is being dropped, or consumed.
             unsafe { ManuallyDrop::drop(&mut self.worker) };
-            self.shared.give_chunks();
+            self.shared.give_back();
         }
         report
     }

@@ -270,7 +270,7 @@ impl Runtime {
             for thread in self.threads.drain(..) {
                 let _ = thread.join();
             }
-            self.shared.give_chunks();
+            self.shared.give_back();
         }
         report
     }

@@ -10,7 +10,9 @@
 //! - a worker lies down, fences, and looks through all queues once more ([`Shared::sleep`]).
 //!
 //! Who is woken is settled by one exchange of that worker's bed: it is made awake by a waker, who then unparks the
-//! thread, or by itself. It is counted as a sleeper until it has got up.
+//! thread, or by itself. It is counted as a sleeper until it has got up. One of those who sleep does so in the reactor,
+//! if there is one; its bed says so, and whoever wakes it wakes the reactor. What the reactor has for tasks is told when
+//! that worker has got up.
 //!
 //! # Who looks after a backlog
 //!
@@ -36,12 +38,13 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::io;
 use std::ptr;
 use std::time::Duration;
 
 use sinew_core::Instant;
 use sinew_fiber::{Level, StackSize};
-use sinew_sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+use sinew_sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use sinew_sync::statics::OnceLock;
 use sinew_sync::thread::{self, Thread};
 use sinew_sync::{Mutex, fence_after_rmw, park_timeout};
@@ -49,6 +52,7 @@ use sinew_sync::{Mutex, fence_after_rmw, park_timeout};
 use crate::clock::{Clock, system_now};
 use crate::placement::Watch;
 use crate::queues::{Injector, Steal};
+use crate::reactor::{Reactor, Server};
 use crate::slots::{self, CHUNK, TaskId};
 use crate::task::{DONE, Task, TaskRef};
 use crate::timers::Timers;
@@ -78,6 +82,11 @@ const ENDED: u64 = 1 << 63;
 /// Tasks that a report names.
 const MOST_REPORTED: usize = 100;
 
+/// A worker's bed: it is up, or sleeps until its thread is unparked, or in the reactor.
+const UP: u8 = 0;
+const PARKED: u8 = 1;
+const SERVING: u8 = 2;
+
 /// One worker that has got up, in the word of the beds, whose lower half counts those who sleep.
 const GOT_UP: u64 = 1 << 32;
 
@@ -92,6 +101,7 @@ pub(crate) struct Shared {
     pub(crate) inboxes: Box<[Inbox]>,
     /// How many workers lie in their beds, or are about to get up, and how often one has got up ([`GOT_UP`]).
     beds: AtomicU64,
+    reactor: OnceLock<&'static Reactor>,
     /// How often in a row a worker got up and found nothing to take from another.
     in_vain: AtomicU32,
     pub(crate) stack: StackSize,
@@ -116,7 +126,7 @@ pub(crate) struct Shared {
 #[repr(align(128))]
 pub(crate) struct Inbox {
     head: AtomicPtr<Task>,
-    asleep: AtomicBool,
+    bed: AtomicU8,
     /// The worker has lain down, and has found nothing since. Only the worker writes it.
     idle: AtomicBool,
     thread: OnceLock<Thread>,
@@ -139,7 +149,7 @@ impl Inbox {
     fn new() -> Inbox {
         Inbox {
             head: AtomicPtr::new(ptr::null_mut()),
-            asleep: AtomicBool::new(false),
+            bed: AtomicU8::new(UP),
             idle: AtomicBool::new(false),
             thread: OnceLock::new(),
             timers: Timers::new(),
@@ -154,7 +164,7 @@ impl Inbox {
 
     /// True while the worker lies in its bed.
     pub(crate) fn is_asleep(&self) -> bool {
-        self.asleep.load(Ordering::Relaxed)
+        self.bed.load(Ordering::Relaxed) != UP
     }
 
     /// True if there is nothing in the queue.
@@ -208,6 +218,7 @@ impl Shared {
             inboxes: queues.iter().map(|_| Inbox::new()).collect(),
             stealers: queues.iter().map(Queues::stealers).collect(),
             beds: AtomicU64::new(0),
+            reactor: OnceLock::new(),
             in_vain: AtomicU32::new(0),
             stack,
             clock,
@@ -273,11 +284,45 @@ impl Shared {
 
     fn wake(&self, worker: usize) -> bool {
         let inbox = &self.inboxes[worker];
-        let woken = inbox.asleep.load(Ordering::Acquire) && inbox.asleep.swap(false, Ordering::AcqRel);
-        if woken {
-            inbox.thread.get().expect("a worker that sleeps has said who it is").unpark();
+        if inbox.bed.load(Ordering::Acquire) == UP {
+            return false;
         }
-        woken
+        match inbox.bed.swap(UP, Ordering::AcqRel) {
+            PARKED => inbox.thread.get().expect("a worker that sleeps has said who it is").unpark(),
+            SERVING => self.reactor.get().expect("one that serves has a reactor").wake(),
+            _ => return false,
+        }
+        true
+    }
+
+    /// The reactor, made when it is first asked for. Somebody has to serve it then.
+    pub(crate) fn reactor(&self) -> io::Result<&'static Reactor> {
+        if let Some(reactor) = self.reactor.get() {
+            return Ok(reactor);
+        }
+        let new = Reactor::take()?;
+        if self.reactor.set(new).is_err() {
+            new.give();
+        }
+        self.wake_one();
+        Ok(self.reactor.get().expect("it was set"))
+    }
+
+    /// Serves the reactor, if there is one and nobody has for a while.
+    #[inline]
+    pub(crate) fn serve_if_late(&self) {
+        if let Some(mut server) = self.reactor.get().and_then(|reactor| reactor.serve_if_late()) {
+            server.wait(Some(Duration::ZERO));
+            server.tell();
+        }
+    }
+
+    /// Serves the reactor now, unless somebody else does. True if there was news.
+    pub(crate) fn serve(&self) -> bool {
+        let Some(mut server) = self.reactor.get().and_then(|reactor| reactor.serve()) else { return false };
+        let news = server.wait(Some(Duration::ZERO));
+        server.tell();
+        news
     }
 
     /// A worker that looked everywhere has found nothing.
@@ -317,41 +362,44 @@ impl Shared {
     /// The same, for at most `limit`.
     pub(crate) fn sleep_for(&self, worker: usize, alarm: Option<Instant>, limit: Option<Duration>) {
         let inbox = &self.inboxes[worker];
-        let beds = self.lie_down(inbox);
+        let mut server = self.reactor.get().and_then(|reactor| reactor.serve());
+        let beds = self.lie_down(inbox, if server.is_some() { SERVING } else { PARKED });
         let work = !inbox.is_empty()
             || !self.injector.is_empty()
             || self.stealers.iter().any(|queues| !queues.new.is_empty() || !queues.woken.is_empty())
             || self.has_ended();
-        if !work && !self.clock_jumps(beds) {
+        if !work && !self.clock_jumps(beds, server.as_mut()) {
             let look = if self.another_works(worker) { Some(LOOK_AGAIN) } else { self.until_overdue(worker) };
             let limits = [self.until(alarm), limit, look.filter(|_| self.look_again)];
             let timeout = limits.into_iter().flatten().min();
-            match timeout {
-                Some(timeout) if timeout.is_zero() => (),
-                Some(timeout) => park_timeout(timeout),
-                None => {
-                    while inbox.asleep.load(Ordering::Acquire) {
+            match (&mut server, timeout) {
+                (_, Some(timeout)) if timeout.is_zero() => (),
+                (Some(server), timeout) => _ = server.wait(timeout),
+                (None, Some(timeout)) => park_timeout(timeout),
+                (None, None) => {
+                    while inbox.bed.load(Ordering::Acquire) != UP {
                         thread::park();
                     }
                 }
             }
         }
         self.get_up(inbox);
+        server.into_iter().for_each(Server::tell);
     }
 
     /// Puts a worker, whose inbox this is, to bed, and returns the word of the beds. The fence is one of two pairs, both
     /// with [`Shared::wake_one`]: the worker sees what was pushed before it, and who had gone to work.
-    fn lie_down(&self, inbox: &Inbox) -> u64 {
+    fn lie_down(&self, inbox: &Inbox, bed: u8) -> u64 {
         inbox.thread.get_or_init(thread::current);
         inbox.idle.store(true, Ordering::Relaxed);
-        inbox.asleep.store(true, Ordering::Release); // whoever sees it sees the thread
+        inbox.bed.store(bed, Ordering::Release); // whoever sees it sees the thread
         let beds = self.beds.fetch_add(1, Ordering::AcqRel) + 1;
         fence(Ordering::SeqCst);
         beds
     }
 
     fn get_up(&self, inbox: &Inbox) {
-        inbox.asleep.store(false, Ordering::Relaxed);
+        inbox.bed.store(UP, Ordering::Relaxed);
         self.beds.fetch_add(GOT_UP - 1, Ordering::Relaxed);
     }
 
@@ -376,18 +424,29 @@ impl Shared {
     /// Moves a manual clock to the next deadline of all, if everybody sleeps and nothing is queued; `beds` is what
     /// [`Shared::lie_down`] returned. If somebody has got up since, an inbox may be empty that was not, and a timer may
     /// have rung or be missing: whoever lies down last looks again.
-    fn clock_jumps(&self, beds: u64) -> bool {
+    ///
+    /// News that the reactor has comes first. Only who serves it knows that there is none: any other has that one get up,
+    /// which is last then.
+    fn clock_jumps(&self, beds: u64, server: Option<&mut Server>) -> bool {
         let Clock::Manual(clock) = &self.clock else { return false };
         let idle = sleepers(beds) == self.inboxes.len() && self.inboxes.iter().all(Inbox::is_empty);
         let next = self.inboxes.iter().filter_map(|inbox| inbox.timers.next()).min();
         fence(Ordering::SeqCst);
-        match next {
-            Some(next) if idle && self.beds.load(Ordering::Relaxed) == beds && !clock.is_held() => {
-                clock.jump_to(next);
-                true
-            }
-            _ => false,
+        let Some(next) = next else { return false };
+        if !idle || self.beds.load(Ordering::Relaxed) != beds || clock.is_held() {
+            return false;
         }
+        if server.is_none() && self.reactor.get().is_some() {
+            let serves = |inbox: &Inbox| inbox.bed.load(Ordering::Acquire) == SERVING;
+            let server = self.inboxes.iter().position(serves);
+            server.into_iter().for_each(|server| _ = self.wake(server));
+            return false;
+        }
+        let news = server.is_some_and(|server| server.wait(Some(Duration::ZERO)));
+        if !news {
+            clock.jump_to(next);
+        }
+        true
     }
 
     /// Takes tasks that outsiders have spawned or woken.
@@ -617,8 +676,10 @@ impl Shared {
         ended
     }
 
-    /// Gives the slots of a runtime that has ended to others; chunks with a slot that a handle still has stay.
-    pub(crate) fn give_chunks(&self) {
+    /// Gives the slots and the reactor of a runtime that has ended to others; chunks with a slot that a handle still has
+    /// stay.
+    pub(crate) fn give_back(&self) {
+        self.reactor.get().into_iter().for_each(|reactor| reactor.give());
         let mut free = self.free.lock();
         let mut counts = HashMap::new();
         free.iter().for_each(|slot| *counts.entry(slot.id().chunk()).or_insert(0) += 1);

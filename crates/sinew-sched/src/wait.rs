@@ -296,7 +296,7 @@ pub(crate) fn block_thread() -> Result<(), Refused> {
 }
 
 /// Whether a thread that is no worker may block here: not inside the poll of a future. A model has no fibers to ask.
-fn may_block() -> Result<(), Refused> {
+pub(crate) fn may_block() -> Result<(), Refused> {
     if sinew_sync::MODEL { Ok(()) } else { sinew_fiber::raw::may_await() }
 }
 
@@ -428,6 +428,27 @@ impl Queue {
         Some(unsafe { Node::tell(node, what) })
     }
 
+    /// Takes the first node out whose wants are `wanted` and that is told.
+    #[must_use = "the waiter has to be woken"]
+    pub(crate) fn tell_where(&mut self, what: u8, wanted: impl Fn(usize) -> bool) -> Option<Waiter> {
+        let mut next = self.first;
+        while !next.is_null() {
+            let node = next;
+            // SAFETY: nodes in the queue are valid; one that was claimed is, until it is told.
+            unsafe {
+                next = (*node).next.get();
+                if wanted((*node).wants.get()) {
+                    let claimed = (*node).claim();
+                    self.remove(node);
+                    if claimed {
+                        return Some(Node::tell(node, what));
+                    }
+                }
+            }
+        }
+        None
+    }
+
     /// Finds the first node that can be claimed together with `own`, which waits for the opposite, and takes it out. It
     /// has to be told. A node of the same waiter is passed over: nobody can do both halves at once.
     #[inline(always)]
@@ -555,10 +576,19 @@ where
 }
 
 /// [`tell_each_under`] for whoever has locked it already.
-pub(crate) fn tell_each_from<G, Q>(
+pub(crate) fn tell_each_from<G, Q>(queue: G, lock: impl Fn() -> G, tell: impl FnMut(&mut Q) -> Option<Waiter>)
+where
+    G: DerefMut<Target = Q>,
+{
+    tell_each_by(queue, lock, tell, Waiter::wake);
+}
+
+/// [`tell_each_from`] with another way to wake them.
+pub(crate) fn tell_each_by<G, Q>(
     mut queue: G,
     lock: impl Fn() -> G,
     mut tell: impl FnMut(&mut Q) -> Option<Waiter>,
+    mut wake: impl FnMut(Waiter),
 ) where
     G: DerefMut<Target = Q>,
 {
@@ -569,7 +599,7 @@ pub(crate) fn tell_each_from<G, Q>(
             place.is_some()
         });
         drop(queue);
-        batch.into_iter().flatten().for_each(Waiter::wake);
+        batch.into_iter().flatten().for_each(&mut wake);
         if !more {
             return;
         }

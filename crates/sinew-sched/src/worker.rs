@@ -42,6 +42,9 @@ const SPARE_CORES: usize = 64;
 /// Slots that a worker keeps for new tasks; half of more than that goes to the others.
 const FREE_SLOTS: usize = 4096;
 
+/// After how many calls that could have waited and did not a task gives way to others.
+const CALLS: u32 = 64;
+
 /// What has to be done about the stack that was just left.
 #[derive(Clone, Copy)]
 enum Left {
@@ -108,6 +111,8 @@ pub(crate) struct Worker {
     next_in_turn: Cell<usize>,
     stopwatch: Stopwatch,
     turns: Cell<u32>,
+    /// How many calls were done without a wait in which turn ([`after_some_calls`]).
+    calls: Cell<(u32, u32)>,
     /// How many more turns the worker may take before it returns to its thread's own stack; none: as many as it likes.
     steps: Cell<Option<u64>>,
     /// Where the thread's own stack goes on when the loop returns to it.
@@ -174,6 +179,29 @@ fn yield_if_possible() {
     sinew_fiber::checkpoint();
     if sinew_fiber::raw::may_await().is_ok() {
         here().yield_as(here().place().running());
+    }
+}
+
+/// Lets the other tasks of the worker that are ready run first, if nothing speaks against that.
+pub(crate) fn give_way() {
+    let Some(worker) = current() else { return };
+    if let Some(task) = worker.current.get()
+        && let Some(running) = worker.place().awaits_alone(&task.word)
+    {
+        worker.yield_as(running);
+    }
+}
+
+/// Calls `give_way` once in a while, if it is called again and again in one turn of a worker: for calls that are done
+/// without a wait as long as somebody else keeps up, such as reads from a stream.
+pub(crate) fn after_some_calls(give_way: impl FnOnce()) {
+    let Some(worker) = current() else { return };
+    let (turn, calls) = worker.calls.get();
+    let calls = if turn == worker.turns.get() { calls + 1 } else { 1 };
+    worker.calls.set((worker.turns.get(), calls));
+    if calls > CALLS {
+        worker.calls.set((turn, 0));
+        give_way();
     }
 }
 
@@ -270,6 +298,7 @@ impl Worker {
             next_in_turn: Cell::new(index),
             stopwatch: Stopwatch::new(),
             turns: Cell::new(0),
+            calls: Cell::new((0, 0)),
             steps: Cell::new(None),
             thread: Cell::new(ptr::null_mut()),
             place: Cell::new(None),

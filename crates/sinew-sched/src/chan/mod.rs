@@ -46,7 +46,7 @@ pub mod broadcast;
 mod displaced;
 mod ends;
 mod error;
-mod lock;
+pub(crate) mod lock;
 pub mod oneshot;
 mod operation;
 pub mod ordered;

@@ -150,7 +150,9 @@ impl Worker {
         let left = self.steps.get().filter(|left| *left > 0)?;
         self.receive();
         self.timers().expire(&self.shared.clock);
-        let task = self.find_any().or_else(|| self.shared.steal_from_outside(&self.queues))?;
+        self.shared.serve_if_late();
+        let task = self.find_any().or_else(|| self.shared.steal_from_outside(&self.queues));
+        let task = task.or_else(|| if self.shared.serve() { self.find_any() } else { None })?;
         self.steps.set(Some(left - 1));
         Some(task)
     }
@@ -161,6 +163,7 @@ impl Worker {
     fn find_fairly(&self) -> Option<&'static Task> {
         self.receive();
         self.timers().expire(&self.shared.clock);
+        self.shared.serve_if_late();
         if self.turns.get().is_multiple_of(FAIR * OTHERS) {
             self.ring_overdue();
         }

@@ -1,0 +1,273 @@
+//! Waiting for any descriptor: until something can be read from it, or written to it.
+//!
+//! The types of [`net`](crate::net) do this by themselves. This is for descriptors of your own: pipes, devices,
+//! sockets of other libraries.
+//!
+//! ```
+//! use std::io::{Read, Write, pipe};
+//! use sinew_sched::fd::{self, Interest};
+//! use sinew_sched::{Runtime, spawn};
+//!
+//! let line = Runtime::new().run(|| {
+//!     let (mut reader, mut writer) = pipe()?;
+//!     spawn(move || writer.write_all(b"hello\n")).detach();
+//!     fd::wait(&reader, Interest::READ, None)?; // the worker runs other tasks meanwhile
+//!     let mut line = String::new();
+//!     reader.read_to_string(&mut line)?;
+//!     Ok::<_, std::io::Error>(line)
+//! });
+//! assert_eq!(line.unwrap()?, "hello\n");
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # How it waits
+//!
+//! A wait asks the system whether the descriptor is ready, and returns if it is, however often: it is level-triggered.
+//! If not, it joins the others who wait for that descriptor and has the reactor armed again, which tells of what has
+//! become ready since it asked. Whoever is told asks again. Files are always ready.
+//!
+//! A descriptor is known by its number, and a number is used again after a close. So whoever closes one that others may be
+//! waiting for does it by [`close`], which tells them.
+
+use std::cell::{Cell, OnceCell};
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use sinew_core::Instant;
+use sinew_fiber::{Cancelled, Reason, Refused};
+
+use crate::case::{Attempt, Case, Enrolled, block};
+use crate::clock::{now, system_now};
+pub use crate::reactor::Interest;
+use crate::reactor::{Readiness, Registration, forget_everywhere};
+use crate::wait::{Awaited, Node, may_block};
+use crate::worker;
+
+/// What a descriptor was found ready for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ready {
+    events: libc::c_short,
+}
+
+impl Ready {
+    /// Reading does not block: there is something, or the end, or an error.
+    pub fn is_readable(self) -> bool {
+        self.has(libc::POLLIN | libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR)
+    }
+
+    /// Writing does not block: there is room, or an error.
+    pub fn is_writable(self) -> bool {
+        self.has(libc::POLLOUT | libc::POLLHUP | libc::POLLERR)
+    }
+
+    /// The other side has closed, or does not write any more.
+    pub fn is_closed(self) -> bool {
+        self.has(libc::POLLHUP | libc::POLLRDHUP)
+    }
+
+    /// There is an error to be fetched, or, for the writing end of a pipe, no reader any more.
+    pub fn is_error(self) -> bool {
+        self.has(libc::POLLERR)
+    }
+
+    fn has(self, events: libc::c_short) -> bool {
+        self.events & events != 0
+    }
+}
+
+/// Waits until `fd` is ready for `interest`: suspends the running task, or blocks the thread. Any number may wait for one
+/// descriptor.
+///
+/// # Errors
+///
+/// `TimedOut` at the deadline; `EBADF` if there is no such descriptor, or if it is closed by [`close`] meanwhile;
+/// [`Cancelled`](sinew_fiber::Cancelled), wrapped, if the task is cancelled, and a refusal where nothing may block.
+pub fn wait(
+    fd: impl AsRawFd,
+    interest: Interest,
+    deadline: impl Into<Option<Instant>>,
+) -> io::Result<Ready> {
+    let (fd, deadline) = (fd.as_raw_fd(), deadline.into());
+    if worker::current_task().is_none() {
+        let look = || poll(fd, interest, Some(Duration::ZERO))?.ok_or(ErrorKind::WouldBlock.into());
+        return run_by_thread(fd, interest, deadline, look);
+    }
+    let readiness = readiness(fd, interest);
+    if !readiness.attempt() && !block(&readiness, deadline).map_err(refused)? {
+        return Err(ErrorKind::TimedOut.into());
+    }
+    readiness.output()
+}
+
+/// Happens when `fd` is ready for `interest`: a case of a [`select!`](crate::select!), for tasks. Gives what [`wait`]
+/// returns.
+pub fn readiness(fd: impl AsRawFd, interest: Interest) -> DescriptorReady {
+    let (registration, outcome) = (OnceCell::new(), Cell::new(None));
+    DescriptorReady { fd: fd.as_raw_fd(), interest, registration, outcome }
+}
+
+/// Closes a descriptor. Whoever waits for it in [`wait`], on any runtime, is told: the number may be another's at once.
+pub fn close(fd: OwnedFd) {
+    forget_everywhere(fd.as_raw_fd());
+    drop(fd);
+}
+
+/// A descriptor to wait for: see [`readiness`].
+pub struct DescriptorReady {
+    fd: RawFd,
+    interest: Interest,
+    registration: OnceCell<Registration>,
+    outcome: Cell<Option<io::Result<Ready>>>,
+}
+
+impl DescriptorReady {
+    /// Joins those who wait for the descriptor.
+    fn register(&self) -> io::Result<Readiness<'_>> {
+        let registration = match self.registration.get() {
+            Some(registration) => registration,
+            None => {
+                let worker = worker::current().ok_or_else(|| {
+                    let why = "a select that waits for a descriptor has to be a task's";
+                    io::Error::new(ErrorKind::Unsupported, why)
+                })?;
+                let registration = worker.shared.reactor()?.register(self.fd)?;
+                self.registration.get_or_init(|| registration)
+            }
+        };
+        Ok(Readiness { slot: registration.slot, interest: self.interest })
+    }
+
+    /// The wait, of one that is registered.
+    fn registered(&self) -> Option<Readiness<'_>> {
+        let registration = self.registration.get()?;
+        Some(Readiness { slot: registration.slot, interest: self.interest })
+    }
+
+    fn is_closed(&self) -> bool {
+        self.registration.get().is_some_and(|registration| registration.slot.seen().is_closed())
+    }
+}
+
+impl Awaited for DescriptorReady {
+    fn withdraw(&self, node: &Node) -> bool {
+        self.registered().is_none_or(|readiness| readiness.withdraw(node))
+    }
+
+    fn hand_on(&self, _: &Node) {}
+}
+
+impl Attempt for DescriptorReady {
+    fn attempt(&self) -> bool {
+        let outcome = match self.is_closed() {
+            true => Some(Err(io::Error::from_raw_os_error(libc::EBADF))),
+            false => poll(self.fd, self.interest, Some(Duration::ZERO)).transpose(),
+        };
+        let done = outcome.is_some();
+        self.outcome.set(outcome);
+        done
+    }
+
+    fn enroll(&self, node: &Node) -> Enrolled {
+        let readiness = match self.register() {
+            Ok(readiness) => readiness,
+            Err(error) => {
+                if !node.claim() {
+                    return Enrolled::Taken;
+                }
+                // What cannot be waited for never blocks.
+                let always = error.raw_os_error() == Some(libc::EPERM);
+                let ready = Ready { events: events(self.interest) };
+                self.outcome.set(Some(if always { Ok(ready) } else { Err(error) }));
+                return Enrolled::Done;
+            }
+        };
+        let seen = readiness.slot.seen();
+        if self.attempt() {
+            return Enrolled::Again;
+        }
+        readiness.slot.clear(seen, self.interest);
+        readiness.enroll(node)
+    }
+
+    fn settle(&self, _: &Node) -> bool {
+        self.attempt()
+    }
+
+    fn under_lock(&self, change: &mut dyn FnMut()) {
+        match self.registered() {
+            Some(readiness) => readiness.under_lock(change),
+            None => change(),
+        }
+    }
+}
+
+impl Case for DescriptorReady {
+    type Output = io::Result<Ready>;
+
+    fn output(self) -> io::Result<Ready> {
+        self.outcome.take().expect("a case that has happened")
+    }
+}
+
+impl fmt::Debug for DescriptorReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { fd, interest, .. } = self;
+        f.debug_struct("DescriptorReady").field("fd", fd).field("interest", interest).finish_non_exhaustive()
+    }
+}
+
+/// A blocking call that was refused, as an error of one that does I/O. Never `Interrupted`, which is retried everywhere.
+pub(crate) fn refused(refused: Refused) -> io::Error {
+    match refused.reason() {
+        Reason::Cancelled => io::Error::other(Cancelled),
+        _ => io::Error::other(refused),
+    }
+}
+
+/// Calls `call` until it does not fail because it would block, on a thread that is no worker.
+pub(crate) fn run_by_thread<R>(
+    fd: RawFd,
+    interest: Interest,
+    deadline: Option<Instant>,
+    mut call: impl FnMut() -> io::Result<R>,
+) -> io::Result<R> {
+    let until = deadline.map(|deadline| system_now() + (deadline - now()));
+    loop {
+        match call() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => (),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                may_block().map_err(refused)?;
+                let left = until.map(|until| until - system_now());
+                if poll(fd, interest, left)?.is_none() && left.is_some_and(|left| left.is_zero()) {
+                    return Err(ErrorKind::TimedOut.into());
+                }
+            }
+            result => return result,
+        }
+    }
+}
+
+fn events(interest: Interest) -> libc::c_short {
+    let read = if interest.contains(Interest::READ) { libc::POLLIN | libc::POLLRDHUP } else { 0 };
+    let write = if interest.contains(Interest::WRITE) { libc::POLLOUT } else { 0 };
+    read | write
+}
+
+/// Asks the system whether a descriptor is ready, and waits so long for that. May be over early.
+fn poll(fd: RawFd, interest: Interest, timeout: Option<Duration>) -> io::Result<Option<Ready>> {
+    let mut asked = libc::pollfd { fd, events: events(interest), revents: 0 };
+    let up = |timeout: Duration| timeout.as_nanos().div_ceil(1_000_000).try_into().unwrap_or(libc::c_int::MAX);
+    let timeout = timeout.map_or(-1, up);
+    // SAFETY: one entry, which is ours.
+    match unsafe { libc::poll(&raw mut asked, 1, timeout) } {
+        -1 => match io::Error::last_os_error() {
+            error if error.kind() == ErrorKind::Interrupted => Ok(None),
+            error => Err(error),
+        },
+        0 => Ok(None),
+        _ if asked.revents & libc::POLLNVAL != 0 => Err(io::Error::from_raw_os_error(libc::EBADF)),
+        _ => Ok(Some(Ready { events: asked.revents })),
+    }
+}

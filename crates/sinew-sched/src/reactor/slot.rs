@@ -1,0 +1,239 @@
+//! What the reactor knows of one descriptor: what it is ready for, and who waits for that.
+//!
+//! # Ready, or not any more
+//!
+//! The system says once when a descriptor becomes ready, and whoever uses it finds out that it is not any more:
+//! a call that would block. So readiness is a word with a bit for each direction and a count of how often it was
+//! told ([`Slot::tell`]). A user loads the word, makes the call, and if that would have blocked takes the bit back,
+//! unless the count has moved: what was told since the load may be news that the call has not seen ([`Slot::clear`]).
+//!
+//! # Ready, or waiting
+//!
+//! Whoever tells changes the word under the lock of the waiters, and whoever waits looks at the word under that lock
+//! before it joins the queue. One of the two comes second, and sees the other.
+//!
+//! # Whose it is
+//!
+//! Slots are never freed, only used again, so news of a descriptor that is gone finds a slot. Each use has a
+//! number, which the news carries: what is meant for an earlier one is dropped under the lock of the waiters. A slot is
+//! used again when its last owner has let go of it ([`Slot::leave`]).
+//!
+//! Models: `slot_clear_or_tell`, `slot_wait_or_tell`, `slot_old_news`.
+
+use std::sync::PoisonError;
+use std::task::{Context, Poll, Waker};
+
+use sinew_sync::atomic::{AtomicU64, Ordering};
+use sinew_sync::statics;
+
+use super::Interest;
+use crate::case::{Attempt, Case, Enrolled};
+use crate::chan::lock::{Guard, Lock};
+use crate::wait::{Awaited, Node, Queue, TOLD, Waiter, tell_each_by};
+
+/// The descriptor is gone, or its reactor: in the word.
+const CLOSED: u64 = 1 << 2;
+
+/// One more time told, in the word.
+const TOLD_ONCE: u64 = 1 << 8;
+
+/// How many slots are made at a time.
+const CHUNK: usize = 64;
+
+fn free() -> statics::MutexGuard<'static, Vec<&'static Slot>> {
+    static FREE: statics::Mutex<Vec<&'static Slot>> = statics::Mutex::new(Vec::new());
+    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What was known of a descriptor at some time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen(u64);
+
+impl Seen {
+    /// True if it was ready for one of these, or closed.
+    pub(crate) fn is_ready(self, interest: Interest) -> bool {
+        self.0 & (u64::from(interest.bits()) | CLOSED) != 0
+    }
+
+    /// True if the descriptor is gone, or its reactor.
+    pub(crate) fn is_closed(self) -> bool {
+        self.0 & CLOSED != 0
+    }
+}
+
+#[repr(align(64))]
+pub(crate) struct Slot {
+    word: AtomicU64,
+    waiters: Lock<Waiters>,
+}
+
+struct Waiters {
+    /// Which use of the slot this is.
+    number: u16,
+    owners: u32,
+    queue: Queue,
+    /// Futures that are polled, one for each direction.
+    polled: [Option<Waiter>; 2],
+}
+
+impl Slot {
+    pub(crate) fn new() -> Slot {
+        let queue = Queue::new();
+        let waiters = Waiters { number: 0, owners: 0, queue, polled: [None, None] };
+        Slot { word: AtomicU64::new(CLOSED), waiters: Lock::new(waiters) }
+    }
+
+    /// A slot for a descriptor that nothing is known of, with one owner.
+    pub(super) fn take() -> &'static Slot {
+        let mut free = free();
+        if free.is_empty() {
+            let chunk: Box<[Slot]> = (0..CHUNK).map(|_| Slot::new()).collect();
+            free.extend(Box::leak(chunk).iter());
+        }
+        let slot = free.pop().expect("at least one");
+        drop(free);
+        slot.begin();
+        slot
+    }
+
+    fn begin(&self) {
+        let mut waiters = self.waiters.lock();
+        waiters.number = waiters.number.wrapping_add(1);
+        waiters.owners = 1;
+        self.word.store(0, Ordering::Relaxed);
+    }
+
+    /// Which use of the slot this is.
+    pub(super) fn number(&self) -> u16 {
+        self.waiters.lock().number
+    }
+
+    /// One more owner.
+    pub(super) fn join(&self) {
+        self.waiters.lock().owners += 1;
+    }
+
+    /// One owner less. True if it was the last one.
+    pub(super) fn leave(&self) -> bool {
+        let mut waiters = self.waiters.lock();
+        waiters.owners -= 1;
+        waiters.owners == 0
+    }
+
+    /// The descriptor is gone: tells everybody who waits.
+    pub(super) fn close(&self) {
+        let waiters = self.waiters.lock();
+        self.word.fetch_or(CLOSED, Ordering::AcqRel);
+        self.tell_all(waiters, Interest::BOTH, Waiter::wake);
+    }
+
+    /// Gives back a slot that is closed and that nobody owns any more.
+    pub(super) fn give(&'static self) {
+        free().push(self);
+    }
+
+    /// What is known.
+    pub(crate) fn seen(&self) -> Seen {
+        Seen(self.word.load(Ordering::Acquire))
+    }
+
+    /// A call has found, after `seen`, that it is not ready for this.
+    pub(crate) fn clear(&self, seen: Seen, interest: Interest) {
+        let clear = |word: u64| {
+            (word / TOLD_ONCE == seen.0 / TOLD_ONCE).then_some(word & !u64::from(interest.bits()))
+        };
+        let _ = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, clear);
+    }
+
+    /// The descriptor of the use `number` has become ready for this: tells everybody who waits for it. Wakers that are not
+    /// ours, which may be any code, are for the caller to call.
+    pub(crate) fn tell(&self, number: u16, interest: Interest, foreign: &mut Vec<Waker>) {
+        let waiters = self.waiters.lock();
+        if waiters.number != number || self.seen().is_closed() {
+            return; // news of an earlier use
+        }
+        let told = |word: u64| Some(word.wrapping_add(TOLD_ONCE) | u64::from(interest.bits()));
+        let _ = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, told);
+        self.tell_all(waiters, interest, |waiter| match waiter {
+            Waiter::Foreign(waker) => foreign.push(waker),
+            waiter => waiter.wake(),
+        });
+    }
+
+    fn tell_all(&self, waiters: Guard<'_, Waiters>, interest: Interest, wake: impl FnMut(Waiter)) {
+        tell_each_by(waiters, || self.waiters.lock(), |waiters| waiters.tell(interest), wake);
+    }
+
+    /// Ready at once, or when `context` is woken.
+    pub(crate) fn poll_ready(&self, interest: Interest, context: &Context<'_>) -> Poll<()> {
+        let mut waiter = Some(Waiter::of(context.waker()));
+        let mut waiters = self.waiters.lock();
+        let ready = self.seen().is_ready(interest);
+        if !ready {
+            let place = &mut waiters.polled[usize::from(interest == Interest::WRITE)];
+            waiter = std::mem::replace(place, waiter);
+        }
+        drop(waiters);
+        drop(waiter); // a waker's destructor may be anybody's code, which no lock is held for
+        if ready { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl Waiters {
+    /// Tells one more of those who wait for this.
+    fn tell(&mut self, interest: Interest) -> Option<Waiter> {
+        let directions = [Interest::READ, Interest::WRITE].into_iter().zip(&mut self.polled);
+        let mut polled = directions.filter(|(direction, _)| interest.contains(*direction));
+        polled
+            .find_map(|(_, waiter)| waiter.take())
+            .or_else(|| self.queue.tell_where(TOLD, |wants| wants & usize::from(interest.bits()) != 0))
+    }
+}
+
+/// Waiting until a slot is ready for something, or closed. May be over early.
+pub(crate) struct Readiness<'a> {
+    pub(crate) slot: &'a Slot,
+    pub(crate) interest: Interest,
+}
+
+impl Awaited for Readiness<'_> {
+    fn withdraw(&self, node: &Node) -> bool {
+        // SAFETY: a node of this operation is in no other queue.
+        unsafe { self.slot.waiters.lock().queue.remove(node) }
+    }
+
+    /// Everybody was told, so there is nothing to hand on.
+    fn hand_on(&self, _: &Node) {}
+}
+
+impl Attempt for Readiness<'_> {
+    fn attempt(&self) -> bool {
+        self.slot.seen().is_ready(self.interest)
+    }
+
+    fn enroll(&self, node: &Node) -> Enrolled {
+        let mut waiters = self.slot.waiters.lock();
+        if self.slot.seen().is_ready(self.interest) {
+            return Enrolled::Again;
+        }
+        node.wants.set(usize::from(self.interest.bits()));
+        // SAFETY: whoever enrolls a node withdraws it before it goes.
+        unsafe { waiters.queue.push(node) };
+        Enrolled::Queued
+    }
+
+    fn settle(&self, _: &Node) -> bool {
+        true
+    }
+
+    fn under_lock(&self, change: &mut dyn FnMut()) {
+        let _waiters = self.slot.waiters.lock();
+        change();
+    }
+}
+
+impl Case for Readiness<'_> {
+    type Output = ();
+
+    fn output(self) {}
+}

@@ -1,0 +1,171 @@
+//! A descriptor that never blocks, as our own types have one: calls that would block wait for the reactor instead.
+//!
+//! It is registered with the reactor of the first task that has to wait for it, for as long as both exist. What is known
+//! of its readiness is kept, and only a call that would have blocked takes it back, so one that has something to do waits
+//! for nothing. A thread that is no worker needs no reactor: it asks the system.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
+use std::task::{Context, Poll};
+
+use sinew_core::Instant;
+use sinew_sync::statics::OnceLock;
+use sinew_sync::Mutex;
+
+use super::{Interest, Readiness, Registration, Slot};
+use crate::case::block;
+use crate::fd::{self, refused};
+use crate::worker;
+
+/// `inner`, which does not block, and where it is registered.
+pub(crate) struct Source<T: AsRawFd> {
+    inner: T,
+    first: OnceLock<Registration>,
+    /// Registrations after the first, whose reactor is gone.
+    later: Mutex<Vec<Registration>>,
+}
+
+impl<T: AsRawFd> Source<T> {
+    /// `inner`, whose descriptor is in non-blocking mode.
+    pub(crate) fn new(inner: T) -> Source<T> {
+        Source { inner, first: OnceLock::new(), later: Mutex::new(Vec::new()) }
+    }
+
+    pub(crate) fn get(&self) -> &T {
+        &self.inner
+    }
+
+    /// What it was made of, registered nowhere.
+    pub(crate) fn into_inner(self) -> T {
+        let this = std::mem::ManuallyDrop::new(self);
+        // SAFETY: each field is read once, and `this` is not used again, nor dropped.
+        unsafe {
+            drop(std::ptr::read(&raw const this.first));
+            drop(std::ptr::read(&raw const this.later));
+            std::ptr::read(&raw const this.inner)
+        }
+    }
+
+    /// Calls `call` until it does not fail because it would block, and waits meanwhile until the descriptor is ready for
+    /// `interest`.
+    ///
+    /// # Errors
+    ///
+    /// Those of `call`; `TimedOut` at the deadline; [`Cancelled`](sinew_fiber::Cancelled) if the task is cancelled while it waits.
+    pub(crate) fn run<R>(
+        &self,
+        interest: Interest,
+        deadline: Option<Instant>,
+        mut call: impl FnMut(&T) -> io::Result<R>,
+    ) -> io::Result<R> {
+        if worker::current_task().is_none() {
+            return fd::run_by_thread(self.inner.as_raw_fd(), interest, deadline, || call(&self.inner));
+        }
+        worker::after_some_calls(worker::give_way);
+        loop {
+            if let Some(result) = self.attempt(interest, &mut call) {
+                return result;
+            }
+            if !block(&Readiness { slot: self.slot()?, interest }, deadline).map_err(refused)? {
+                return Err(ErrorKind::TimedOut.into());
+            }
+        }
+    }
+
+    /// The same, as the poll of a future: one that waits for a direction takes the place of another.
+    ///
+    /// # Errors
+    ///
+    /// Those of `call`; if the future has to wait and is not polled by a task.
+    pub(crate) fn poll<R>(
+        &self,
+        interest: Interest,
+        context: &Context<'_>,
+        mut call: impl FnMut(&T) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        let mut later = false;
+        worker::after_some_calls(|| later = true);
+        if later {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        loop {
+            if let Some(result) = self.attempt(interest, &mut call) {
+                return Poll::Ready(result);
+            }
+            match self.slot() {
+                Ok(slot) => std::task::ready!(slot.poll_ready(interest, context)),
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    /// What `call` returned, or none if it would block.
+    fn attempt<R>(
+        &self,
+        interest: Interest,
+        call: &mut impl FnMut(&T) -> io::Result<R>,
+    ) -> Option<io::Result<R>> {
+        let slot = self.registered();
+        let seen = slot.map(Slot::seen);
+        if seen.is_some_and(|seen| !seen.is_ready(interest)) {
+            return None;
+        }
+        loop {
+            match call(&self.inner) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => (),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                result => return Some(result),
+            }
+        }
+        if let (Some(slot), Some(seen)) = (slot, seen) {
+            slot.clear(seen, interest);
+        }
+        None
+    }
+
+    /// Where it is registered, if it is.
+    fn registered(&self) -> Option<&'static Slot> {
+        let slot = self.first.get()?.slot;
+        if !slot.seen().is_closed() {
+            return Some(slot);
+        }
+        let later = self.later.lock();
+        later.last().map(|registration| registration.slot).filter(|slot| !slot.seen().is_closed())
+    }
+
+    /// Where it is registered, now.
+    fn slot(&self) -> io::Result<&'static Slot> {
+        if let Some(slot) = self.registered() {
+            return Ok(slot);
+        }
+        self.register()
+    }
+
+    #[cold]
+    fn register(&self) -> io::Result<&'static Slot> {
+        let mut later = self.later.lock();
+        // Somebody else may have been here meanwhile.
+        let last = later.last().or(self.first.get()).map(|registration| registration.slot);
+        if let Some(slot) = last.filter(|slot| !slot.seen().is_closed()) {
+            return Ok(slot);
+        }
+        let Some(worker) = worker::current() else {
+            let why = "a future that waits for a descriptor has to be polled by a task of a Sinew runtime";
+            return Err(io::Error::new(ErrorKind::Unsupported, why));
+        };
+        let registration = worker.shared.reactor()?.register(self.inner.as_raw_fd())?;
+        let slot = registration.slot;
+        if let Err(registration) = self.first.set(registration) {
+            later.push(registration);
+        }
+        Ok(slot)
+    }
+}
+
+impl<T: AsRawFd> Drop for Source<T> {
+    fn drop(&mut self) {
+        self.first.take().into_iter().for_each(Registration::close);
+        self.later.lock().drain(..).for_each(Registration::close);
+    }
+}
