@@ -85,7 +85,7 @@ impl Ready {
 /// `TimedOut` at the deadline; `EBADF` if there is no such descriptor, or if it is closed by [`close`] meanwhile;
 /// [`Cancelled`](sinew_fiber::Cancelled), wrapped, if the task is cancelled, and a refusal where nothing may block.
 pub fn wait(
-    fd: impl AsRawFd,
+    fd: &impl AsRawFd,
     interest: Interest,
     deadline: impl Into<Option<Instant>>,
 ) -> io::Result<Ready> {
@@ -94,7 +94,7 @@ pub fn wait(
         let look = || poll(fd, interest, Some(Duration::ZERO))?.ok_or(ErrorKind::WouldBlock.into());
         return run_by_thread(fd, interest, deadline, look);
     }
-    let readiness = readiness(fd, interest);
+    let readiness = readiness(&fd, interest);
     if !readiness.attempt() && !block(&readiness, deadline).map_err(refused)? {
         return Err(ErrorKind::TimedOut.into());
     }
@@ -103,7 +103,7 @@ pub fn wait(
 
 /// Happens when `fd` is ready for `interest`: a case of a [`select!`](crate::select!), for tasks. Gives what [`wait`]
 /// returns.
-pub fn readiness(fd: impl AsRawFd, interest: Interest) -> DescriptorReady {
+pub fn readiness(fd: &impl AsRawFd, interest: Interest) -> DescriptorReady {
     let (registration, outcome) = (OnceCell::new(), Cell::new(None));
     DescriptorReady { fd: fd.as_raw_fd(), interest, registration, outcome }
 }
@@ -258,7 +258,8 @@ fn events(interest: Interest) -> libc::c_short {
 /// Asks the system whether a descriptor is ready, and waits so long for that. May be over early.
 fn poll(fd: RawFd, interest: Interest, timeout: Option<Duration>) -> io::Result<Option<Ready>> {
     let mut asked = libc::pollfd { fd, events: events(interest), revents: 0 };
-    let up = |timeout: Duration| timeout.as_nanos().div_ceil(1_000_000).try_into().unwrap_or(libc::c_int::MAX);
+    let up =
+        |timeout: Duration| timeout.as_nanos().div_ceil(1_000_000).try_into().unwrap_or(libc::c_int::MAX);
     let timeout = timeout.map_or(-1, up);
     // SAFETY: one entry, which is ours.
     match unsafe { libc::poll(&raw mut asked, 1, timeout) } {

@@ -3,8 +3,8 @@
 use std::io;
 use std::os::fd::RawFd;
 
-use mio::unix::SourceFd;
 use mio::Token;
+use mio::unix::SourceFd;
 
 use super::{NUMBER, Reactor, Slot};
 

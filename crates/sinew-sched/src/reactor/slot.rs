@@ -18,7 +18,7 @@
 //! number, which the news carries: what is meant for an earlier one is dropped under the lock of the waiters. A slot is
 //! used again when its last owner has let go of it ([`Slot::leave`]).
 //!
-//! Models: `slot_clear_or_tell`, `slot_wait_or_tell`, `slot_old_news`.
+//! Models: `slot_clear_or_tell`, `slot_wait_or_tell`, `slot_wait_or_close`, `slot_old_news`.
 
 use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
@@ -237,3 +237,6 @@ impl Case for Readiness<'_> {
 
     fn output(self) {}
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,8 +9,8 @@ use std::os::fd::AsRawFd;
 use std::task::{Context, Poll};
 
 use sinew_core::Instant;
-use sinew_sync::statics::OnceLock;
 use sinew_sync::Mutex;
+use sinew_sync::statics::OnceLock;
 
 use super::{Interest, Readiness, Registration, Slot};
 use crate::case::block;

@@ -60,7 +60,7 @@ fn somebody_looks_after_a_worker_that_goes_to_work() {
         let worker = {
             let shared = shared.clone();
             thread::spawn(move || {
-                shared.lie_down(&shared.inboxes[0]);
+                shared.lie_down(&shared.inboxes[0], PARKED);
                 shared.another_works(0)
             })
         };
@@ -75,10 +75,10 @@ fn workers_that_are_up_to_look_do_not_keep_each_other_up() {
     model("shared_lookers_sleep", || {
         let queues = [Queues::new(), Queues::new()];
         let shared = Shared::new(&queues, StackSize::KiB16, Clock::System, true);
-        shared.lie_down(&shared.inboxes[0]);
+        shared.lie_down(&shared.inboxes[0], PARKED);
         assert!(shared.another_works(0), "the other has not lain down yet");
         shared.get_up(&shared.inboxes[0]);
-        shared.lie_down(&shared.inboxes[1]);
+        shared.lie_down(&shared.inboxes[1], PARKED);
         assert!(!shared.another_works(1), "the other only looks");
         shared.get_up(&shared.inboxes[1]);
         assert!(shared.goes_to_work(1));
@@ -96,7 +96,7 @@ fn a_clock_waits_for_a_worker_that_gets_up(name: &str, prepare: fn(&Shared), wor
         let shared = Arc::new(shared);
         set_timer(&shared, 0, 3600);
         prepare(&shared);
-        shared.lie_down(&shared.inboxes[1]);
+        shared.lie_down(&shared.inboxes[1], PARKED);
         let other = {
             let (shared, clock) = (shared.clone(), clock.clone());
             thread::spawn(move || {
@@ -104,10 +104,10 @@ fn a_clock_waits_for_a_worker_that_gets_up(name: &str, prepare: fn(&Shared), wor
                 work(&shared);
                 set_timer(&shared, 1, 60);
                 assert_eq!(clock.now().as_nanos(), SECOND, "it has jumped while a worker is up");
-                shared.clock_jumps(shared.lie_down(&shared.inboxes[1]));
+                shared.clock_jumps(shared.lie_down(&shared.inboxes[1], PARKED), None);
             })
         };
-        shared.clock_jumps(shared.lie_down(&shared.inboxes[0]));
+        shared.clock_jumps(shared.lie_down(&shared.inboxes[0], PARKED), None);
         other.join().unwrap();
         let next = shared.inboxes[1].timers.next();
         assert_eq!(Some(clock.now()), next, "it has jumped too far, or not at all");

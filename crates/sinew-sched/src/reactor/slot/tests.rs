@@ -1,0 +1,98 @@
+use sinew_sync::atomic::AtomicBool;
+use sinew_sync::{Arc, model, thread};
+
+use super::*;
+use crate::case::block;
+
+/// A descriptor, and what can be read from it: as a stream uses both.
+fn read(slot: &Slot, there: &AtomicBool) {
+    loop {
+        let seen = slot.seen();
+        if seen.is_ready(Interest::READ) {
+            if there.load(Ordering::Acquire) {
+                return;
+            }
+            slot.clear(seen, Interest::READ);
+        }
+        assert!(block(&Readiness { slot, interest: Interest::READ }, None).unwrap());
+    }
+}
+
+fn in_use() -> Arc<Slot> {
+    let slot = Arc::new(Slot::new());
+    slot.begin();
+    slot
+}
+
+/// What comes between a look and the taking back of what was known is not taken back: two bytes, told one after the
+/// other, are both read.
+#[test]
+fn news_during_a_call_is_kept() {
+    model("slot_clear_or_tell", || {
+        let (slot, there) = (in_use(), Arc::new(AtomicBool::new(false)));
+        let system = thread::spawn({
+            let (slot, there) = (slot.clone(), there.clone());
+            move || {
+                // The first news is for something that somebody else has read.
+                slot.tell(slot.number(), Interest::READ, &mut Vec::new());
+                there.store(true, Ordering::Release);
+                slot.tell(slot.number(), Interest::READ, &mut Vec::new());
+            }
+        });
+        read(&slot, &there);
+        system.join().unwrap();
+    });
+}
+
+/// Whoever finds nothing and joins the queue is told of what comes then.
+#[test]
+fn who_waits_is_told() {
+    model("slot_wait_or_tell", || {
+        let (slot, there) = (in_use(), Arc::new(AtomicBool::new(false)));
+        let system = thread::spawn({
+            let (slot, there) = (slot.clone(), there.clone());
+            move || {
+                there.store(true, Ordering::Release);
+                slot.tell(slot.number(), Interest::READ, &mut Vec::new());
+            }
+        });
+        read(&slot, &there);
+        system.join().unwrap();
+    });
+}
+
+/// Closing tells who waits, whatever else is told.
+#[test]
+fn who_waits_is_told_of_the_close() {
+    model("slot_wait_or_close", || {
+        let slot = in_use();
+        let waiter = thread::spawn({
+            let slot = slot.clone();
+            move || {
+                while !slot.seen().is_closed() {
+                    assert!(block(&Readiness { slot: &slot, interest: Interest::READ }, None).unwrap());
+                }
+            }
+        });
+        slot.close();
+        waiter.join().unwrap();
+    });
+}
+
+/// News of an earlier use is not taken for that of a later one.
+#[test]
+fn old_news_is_dropped() {
+    model("slot_old_news", || {
+        let slot = in_use();
+        let number = slot.number();
+        let system = thread::spawn({
+            let slot = slot.clone();
+            move || slot.tell(number, Interest::READ, &mut Vec::new())
+        });
+        assert!(slot.leave());
+        slot.close();
+        slot.begin();
+        system.join().unwrap();
+        assert!(!slot.seen().is_ready(Interest::BOTH));
+    });
+}
