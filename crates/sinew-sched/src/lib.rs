@@ -25,7 +25,7 @@
 //! - End a task: [`JoinHandle::cancel`] and [`kill`](JoinHandle::kill); [`shield`](sinew_fiber::shield) and
 //!   [`defer`](sinew_fiber::defer) protect a cleanup.
 //! - Restart what fails, and continue what stops to ask: [`Events`].
-//! - Call what blocks its thread: [`blocking()`].
+//! - Call what blocks its thread: [`blocking()`]; use files: [`fs`].
 //! - Use futures: [`spawn_future`], [`block_on`], [`sleep_async`].
 //! - Run a fiber as a task: [`TaskBuilder::spawn_fiber`].
 //! - Test what takes time: [`ManualClock`], and [`CurrentThread`] for one step at a time.
@@ -61,6 +61,7 @@ mod cpu;
 mod current_thread;
 mod dump;
 mod events;
+pub mod fs;
 mod future;
 mod group;
 mod join;
