@@ -36,8 +36,8 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use sinew_core::Instant;
-use sinew_fiber::{Cancelled, Reason, Refused};
 
+use crate::blocking::refused_io;
 use crate::case::{Attempt, Case, Enrolled, block};
 use crate::clock::{now, system_now};
 pub use crate::reactor::Interest;
@@ -95,7 +95,7 @@ pub fn wait(
         return run_by_thread(fd, interest, deadline, look);
     }
     let readiness = readiness(&fd, interest);
-    if !readiness.attempt() && !block(&readiness, deadline).map_err(refused)? {
+    if !readiness.attempt() && !block(&readiness, deadline).map_err(refused_io)? {
         return Err(ErrorKind::TimedOut.into());
     }
     readiness.output()
@@ -218,14 +218,6 @@ impl fmt::Debug for DescriptorReady {
     }
 }
 
-/// A blocking call that was refused, as an error of one that does I/O. Never `Interrupted`, which is retried everywhere.
-pub(crate) fn refused(refused: Refused) -> io::Error {
-    match refused.reason() {
-        Reason::Cancelled => io::Error::other(Cancelled),
-        _ => io::Error::other(refused),
-    }
-}
-
 /// Calls `call` until it does not fail because it would block, on a thread that is no worker.
 pub(crate) fn run_by_thread<R>(
     fd: RawFd,
@@ -238,7 +230,7 @@ pub(crate) fn run_by_thread<R>(
         match call() {
             Err(error) if error.kind() == ErrorKind::Interrupted => (),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                may_block().map_err(refused)?;
+                may_block().map_err(refused_io)?;
                 let left = until.map(|until| until - system_now());
                 if poll(fd, interest, left)?.is_none() && left.is_some_and(|left| left.is_zero()) {
                     return Err(ErrorKind::TimedOut.into());

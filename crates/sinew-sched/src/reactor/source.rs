@@ -13,8 +13,9 @@ use sinew_sync::Mutex;
 use sinew_sync::statics::OnceLock;
 
 use super::{Interest, Readiness, Registration, Slot};
+use crate::blocking::refused_io;
 use crate::case::block;
-use crate::fd::{self, refused};
+use crate::fd;
 use crate::worker;
 
 /// `inner`, which does not block, and where it is registered.
@@ -66,7 +67,7 @@ impl<T: AsRawFd> Source<T> {
             if let Some(result) = self.attempt(interest, &mut call) {
                 return result;
             }
-            if !block(&Readiness { slot: self.slot()?, interest }, deadline).map_err(refused)? {
+            if !block(&Readiness { slot: self.slot()?, interest }, deadline).map_err(refused_io)? {
                 return Err(ErrorKind::TimedOut.into());
             }
         }
