@@ -47,6 +47,7 @@ use sinew_sync::thread::{self, Thread};
 use sinew_sync::{Mutex, fence_after_rmw, park_timeout};
 
 use crate::clock::{Clock, system_now};
+use crate::counters::Own;
 use crate::placement::Watch;
 use crate::queues::{Injector, Steal};
 use crate::slots::{self, CHUNK, TaskId};
@@ -125,16 +126,6 @@ pub(crate) struct Inbox {
     pub(crate) own: Own,
 }
 
-/// What only the worker writes, often: on cache lines of its own.
-#[repr(align(128))]
-pub(crate) struct Own {
-    /// Tasks that the worker has spawned and ended.
-    pub(crate) spawned: AtomicU64,
-    pub(crate) ended: AtomicU64,
-    /// The task that the worker runs, for who looks on.
-    pub(crate) running: AtomicPtr<Task>,
-}
-
 impl Inbox {
     fn new() -> Inbox {
         Inbox {
@@ -144,11 +135,7 @@ impl Inbox {
             thread: OnceLock::new(),
             timers: Timers::new(),
             watch: Watch::new(),
-            own: Own {
-                spawned: AtomicU64::new(0),
-                ended: AtomicU64::new(0),
-                running: AtomicPtr::new(ptr::null_mut()),
-            },
+            own: Own::new(),
         }
     }
 
