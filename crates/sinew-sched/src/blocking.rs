@@ -19,7 +19,9 @@
 
 pub(crate) mod pool;
 
+use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::ptr;
 use std::sync::Arc;
 
@@ -28,7 +30,9 @@ use sinew_fiber::raw::ready_to_await;
 use sinew_fiber::{Cancelled, Raised, Reason, Refused, Root, run_as_root};
 
 use crate::chan::oneshot;
+use crate::dump::WaitKind;
 use crate::future::block_on;
+use crate::notes::What;
 use crate::shared::Shared;
 use crate::worker;
 
@@ -168,7 +172,13 @@ where
     };
     pool.admit().await;
     let mut claim = Claim { pool, job: Some(pool.submit(Box::new(job))) };
-    let outcome = result.recv_async().await;
+    let mut receive = pin!(result.recv_async());
+    let outcome = poll_fn(|context| {
+        let polled = receive.as_mut().poll(context);
+        worker::announce(What::of(WaitKind::Blocking));
+        polled
+    })
+    .await;
     claim.job = None;
     match outcome {
         Ok(outcome) => outcome.map_err(BlockingError::Raised),

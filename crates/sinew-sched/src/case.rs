@@ -16,7 +16,9 @@ use sinew_core::Instant;
 use sinew_fiber::Refused;
 
 use crate::chan::Sending;
+use crate::notes::What;
 use crate::wait::{Awaited, Node, Waiter, Waiting};
+use crate::worker;
 
 /// What became of an attempt to wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,6 +46,9 @@ pub trait Attempt: Awaited {
 
     /// Calls `change` under the lock of the queue that a node of this operation is in.
     fn under_lock(&self, change: &mut dyn FnMut());
+
+    /// What it waits for, for those who look on.
+    fn what(&self) -> What;
 
     /// When it is done without anybody's doing.
     fn deadline(&self) -> Option<Instant> {
@@ -73,7 +78,7 @@ pub(crate) fn block(operation: &impl Attempt, deadline: Option<Instant>) -> Resu
         let node = Node::new(0);
         let enrolled = operation.enroll(&node);
         debug_assert_ne!(enrolled, Enrolled::Taken, "a node without a group");
-        if enrolled == Enrolled::Queued && !Waiting::new(operation, &node).wait(deadline)? {
+        if enrolled == Enrolled::Queued && !Waiting::new(operation, &node).wait(deadline, operation.what())? {
             return Ok(false);
         }
         let done = match enrolled {
@@ -120,6 +125,7 @@ impl<C: Case> Async<C> {
             let node = unsafe { &*self.node.get() };
             if self.queued.get() {
                 if !node.is_told() && !self.renew(node, context) {
+                    worker::announce(operation.what());
                     return false;
                 }
                 self.queued.set(false);
@@ -135,7 +141,10 @@ impl<C: Case> Async<C> {
             // SAFETY: as above.
             match operation.enroll(unsafe { &*self.node.get() }) {
                 Enrolled::Done => return true,
-                Enrolled::Queued => self.queued.set(true),
+                Enrolled::Queued => {
+                    worker::announce(operation.what());
+                    self.queued.set(true);
+                }
                 Enrolled::Again => continue,
                 Enrolled::Taken => unreachable!("a node without a group"),
             }

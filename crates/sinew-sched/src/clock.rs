@@ -25,6 +25,21 @@ impl Clock {
             Clock::Manual(clock) => clock.now(),
         }
     }
+
+    /// The time to within some milliseconds, for little. Of the system, counted from another start than [`now`](Clock::now).
+    pub(crate) fn coarse(&self) -> Instant {
+        match self {
+            Clock::System => coarse_now(),
+            Clock::Manual(clock) => clock.now(),
+        }
+    }
+}
+
+fn coarse_now() -> Instant {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: it writes a time there.
+    let _ = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
+    Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 /// Nanoseconds since this process first asked.

@@ -9,6 +9,7 @@ use sinew_core::Signal;
 use sinew_fiber::{Level, Raised, Value};
 
 use crate::clock::system_now;
+use crate::dump::Dump;
 use crate::future::spawn_future_on;
 use crate::join::JoinHandle;
 use crate::shared::{Report, Shared};
@@ -54,6 +55,7 @@ impl CurrentThread {
     }
 
     /// Starts a task. It runs when the runtime does.
+    #[track_caller]
     pub fn spawn<F, T>(&self, body: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -63,6 +65,7 @@ impl CurrentThread {
     }
 
     /// Starts a task that polls `future`.
+    #[track_caller]
     pub fn spawn_future<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
@@ -105,6 +108,7 @@ impl CurrentThread {
     /// # Panics
     ///
     /// As for [`step`](CurrentThread::step).
+    #[track_caller]
     pub fn run<F, T>(&self, body: F) -> Result<T, Raised>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -123,13 +127,13 @@ impl CurrentThread {
         task.join()
     }
 
-    /// What the runtime is doing, as text: see [`Runtime::dump`](crate::Runtime::dump).
-    pub fn dump(&self) -> String {
+    /// What the runtime is doing: see [`Runtime::dump`](crate::Runtime::dump).
+    pub fn dump(&self) -> Dump {
         self.shared.dump()
     }
 
     /// Makes dumps of the runtime on any thread: see [`Runtime::dumper`](crate::Runtime::dumper).
-    pub fn dumper(&self) -> impl Fn() -> String + Clone + Send + Sync + 'static {
+    pub fn dumper(&self) -> impl Fn() -> Dump + Clone + Send + Sync + 'static {
         let shared = self.shared;
         move || shared.dump()
     }

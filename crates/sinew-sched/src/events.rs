@@ -21,6 +21,8 @@ use sinew_sync::{Arc, Mutex};
 use crate::case::{Attempt, Case, Enrolled, block};
 use crate::clock::now;
 use crate::core::{Core, park_on_await};
+use crate::dump::WaitKind;
+use crate::notes::What;
 use crate::reach;
 use crate::select::Source;
 use crate::slots::TaskId;
@@ -284,6 +286,10 @@ impl Attempt for RecvEvent<'_> {
         Enrolled::Queued
     }
 
+    fn what(&self) -> What {
+        What::at(WaitKind::Event, &self.events.queue.0)
+    }
+
     /// Whoever is told may look; another may have been faster.
     fn settle(&self, _: &Node) -> bool {
         self.attempt()
@@ -420,7 +426,7 @@ impl Hook for Supervised {
                     return Value::UNIT;
                 }
                 _ if ends => return Value::UNIT, // whoever called us unwinds
-                _ => worker::park(),
+                _ => worker::park_for(What::of(WaitKind::Answer)),
             }
         }
     }

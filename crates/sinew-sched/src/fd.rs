@@ -40,6 +40,7 @@ use sinew_core::Instant;
 use crate::blocking::refused_io;
 use crate::case::{Attempt, Case, Enrolled, block};
 use crate::clock::{now, system_now};
+use crate::notes::What;
 pub use crate::reactor::Interest;
 use crate::reactor::{Readiness, Registration, forget_everywhere};
 use crate::wait::{Awaited, Node, may_block};
@@ -136,13 +137,13 @@ impl DescriptorReady {
                 self.registration.get_or_init(|| registration)
             }
         };
-        Ok(Readiness { slot: registration.slot, interest: self.interest })
+        Ok(Readiness { slot: registration.slot, fd: self.fd, interest: self.interest })
     }
 
     /// The wait, of one that is registered.
     fn registered(&self) -> Option<Readiness<'_>> {
         let registration = self.registration.get()?;
-        Some(Readiness { slot: registration.slot, interest: self.interest })
+        Some(Readiness { slot: registration.slot, fd: self.fd, interest: self.interest })
     }
 
     fn is_closed(&self) -> bool {
@@ -200,6 +201,10 @@ impl Attempt for DescriptorReady {
             Some(readiness) => readiness.under_lock(change),
             None => change(),
         }
+    }
+
+    fn what(&self) -> What {
+        What::ready(self.fd, self.interest)
     }
 }
 

@@ -14,13 +14,15 @@ use std::ptr;
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
 use sinew_fiber::raw::{catch, may_await, polling, set_task_bindings};
-use sinew_fiber::{Cancelled, Refused, await_};
+use sinew_fiber::{Cancelled, Refused};
 use sinew_sync::atomic::{AtomicBool, Ordering};
 use sinew_sync::thread::{self, Thread};
 
 use crate::core::Core;
+use crate::dump::WaitKind;
 use crate::events::Supervised;
 use crate::join::JoinHandle;
+use crate::notes::What;
 use crate::reach;
 use crate::scope::cancelled;
 use crate::shared::Shared;
@@ -45,6 +47,7 @@ where
     spawn_future_on(worker.shared, future)
 }
 
+#[track_caller]
 pub(crate) fn spawn_future_on<F>(shared: &'static Shared, future: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: Send + 'static> + Send + 'static,
@@ -98,7 +101,7 @@ pub fn block_on<F: Future>(future: F) -> Result<F::Output, Refused> {
         loop {
             match polling(|| future.as_mut().poll(&mut context)) {
                 Poll::Ready(output) => return Ok(output),
-                Poll::Pending => drop(await_(())?),
+                Poll::Pending => worker::await_announced(WaitKind::Future)?,
             }
         }
     }
@@ -220,6 +223,9 @@ unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
             polled
         })
     });
+    if !matches!(outcome, Ok(Poll::Pending)) {
+        worker::announce(What::of(WaitKind::Await)); // what it waited for is over
+    }
     let mut outcome = match outcome {
         Ok(Poll::Pending) => return Ran::Pending,
         Ok(Poll::Ready(output)) => Ok(output),

@@ -11,6 +11,7 @@ use sinew_fiber::{Level, Raised, Refused, Value};
 use sinew_sync::atomic::Ordering;
 
 use crate::clock::now;
+use crate::notes::What;
 use crate::reach;
 use crate::scope::Children;
 use crate::shared::Shared;
@@ -113,7 +114,7 @@ impl<T> JoinHandle<T> {
             return Waited::Ended;
         }
         let waiting = Waiting { task: self.task, shared: self.shared, node: &node, scope };
-        let waited = match node.wait(deadline) {
+        let waited = match node.wait(deadline, What::end_of(self.task.id())) {
             Ok(false) if waiting.take_back(ptr::null_mut()) => Waited::TimedOut,
             Err(refused) if waiting.take_back(DETACHED) => Waited::Refused(refused),
             _ => Waited::Ended,

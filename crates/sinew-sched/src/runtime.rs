@@ -10,8 +10,10 @@ use sinew_sync::{Arc, Mutex};
 
 use crate::blocking::pool::{Limits, Pool};
 use crate::clock::{Clock, ManualClock, system_now};
+use crate::counters::WorkerCounters;
 use crate::cpu;
 use crate::current_thread::CurrentThread;
+use crate::dump::Dump;
 use crate::future::spawn_future_on;
 use crate::join::JoinHandle;
 use crate::shared::{Report, Shared};
@@ -214,6 +216,7 @@ impl Runtime {
     /// # Errors
     ///
     /// The signal or panic that it ended with.
+    #[track_caller]
     pub fn run<F, T>(&self, body: F) -> Result<T, Raised>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -223,6 +226,7 @@ impl Runtime {
     }
 
     /// Starts a task. On a runtime that is shutting down it starts cancelled.
+    #[track_caller]
     pub fn spawn<F, T>(&self, body: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -232,6 +236,7 @@ impl Runtime {
     }
 
     /// Starts a task that polls `future`.
+    #[track_caller]
     pub fn spawn_future<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
@@ -244,27 +249,44 @@ impl Runtime {
         TaskBuilder { shared: self.shared, options: Options::default() }
     }
 
-    /// What the runtime is doing, as text for people: each worker with its queues, its counts and its next timer, then
-    /// up to 200 of the tasks that have not ended, with name, phase and cancel level.
+    /// What the runtime is doing: each worker with its queues, its counts and its timers, and each task with what it waits
+    /// for and where it was spawned. As text for people, or as JSON.
     ///
-    /// It may be asked for at any time, also when all workers are stuck. Nothing stands still for it, so it is a
-    /// snapshot that may be torn: its lines may contradict each other, a task may be missing that has just been spawned,
-    /// and a count may be behind. Tasks that are queued on one worker alone are only seen in the list of tasks.
+    /// It may be asked for at any time, also when all workers are stuck. Nothing stands still for it: each task is seen
+    /// as it was at some moment, but tasks may contradict each other, one that has just been spawned may be missing, and
+    /// a count may be behind.
     ///
     /// ```
     /// use sinew_sched::Runtime;
     ///
     /// let runtime = Runtime::builder().workers(2).build()?;
-    /// assert!(runtime.dump().contains("worker 1: "));
+    /// let dump = runtime.dump();
+    /// assert_eq!(dump.workers.len(), 2);
+    /// assert!(dump.to_string().contains("worker 1: "));
+    /// assert!(dump.to_json().starts_with('{'));
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub fn dump(&self) -> String {
+    pub fn dump(&self) -> Dump {
         self.shared.dump()
+    }
+
+    /// What each worker has counted since the runtime started. Counters are behind by nothing, but read one after the other.
+    ///
+    /// ```
+    /// use sinew_sched::{Runtime, yield_now};
+    ///
+    /// let runtime = Runtime::builder().workers(2).build()?;
+    /// runtime.run(yield_now).unwrap();
+    /// assert!(runtime.counters().iter().map(|worker| worker.turns).sum::<u64>() > 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn counters(&self) -> Vec<WorkerCounters> {
+        self.shared.counters()
     }
 
     /// Makes [dumps](Runtime::dump) of the runtime for whoever has it, on any thread, also while the runtime is shut down
     /// and afterwards: for a watchdog.
-    pub fn dumper(&self) -> impl Fn() -> String + Clone + Send + Sync + 'static {
+    pub fn dumper(&self) -> impl Fn() -> Dump + Clone + Send + Sync + 'static {
         let shared = self.shared;
         move || shared.dump()
     }

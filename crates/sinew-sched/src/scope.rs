@@ -30,8 +30,10 @@ use sinew_fiber::{Cancelled, Level, Raised, Reason, Refused, StackSize, Value, s
 use sinew_sync::atomic::{AtomicBool, Ordering};
 use sinew_sync::{Arc, Mutex, thread};
 
+use crate::dump::WaitKind;
 use crate::events::Events;
 use crate::join::JoinHandle;
+use crate::notes::What;
 use crate::reach::{self, Frame, Tripped, cancel_children};
 use crate::slots::TaskId;
 use crate::spawn::{Options, TaskBuilder};
@@ -155,7 +157,7 @@ impl Children {
 
     /// Waits until all children have ended.
     fn wait(&self) -> Result<(), Refused> {
-        self.wait_by(|node| node.wait(None))
+        self.wait_by(|node| node.wait(None, What::at(WaitKind::Scope, self)))
     }
 
     fn wait_by(&self, wait: impl FnOnce(&Node) -> Result<bool, Refused>) -> Result<(), Refused> {
@@ -178,7 +180,7 @@ impl Children {
             return Err(refused);
         }
         self.wait_by(|node| {
-            node.park();
+            node.park(What::at(WaitKind::Scope, self));
             Ok(true)
         })
     }
@@ -316,6 +318,7 @@ pub(crate) fn cancelled() -> Raised {
 
 impl<'scope, 'env> Scope<'scope, 'env> {
     /// Starts a child. Dropping its handle lets it go on; the scope waits for it.
+    #[track_caller]
     pub fn spawn<F, T>(&'scope self, body: F) -> ScopedJoinHandle<'scope, T>
     where
         F: FnOnce() -> T + Send + 'scope,
@@ -417,6 +420,7 @@ impl<'scope> ScopedTaskBuilder<'scope> {
     }
 
     /// Starts a child.
+    #[track_caller]
     pub fn spawn<F, T>(self, body: F) -> ScopedJoinHandle<'scope, T>
     where
         F: FnOnce() -> T + Send + 'scope,

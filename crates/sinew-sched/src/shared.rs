@@ -51,6 +51,7 @@ use sinew_sync::{Mutex, fence_after_rmw, park_timeout};
 
 use crate::blocking::pool::{Limits, Pool};
 use crate::clock::{Clock, system_now};
+use crate::counters::Own;
 use crate::placement::Watch;
 use crate::queues::{Injector, Steal};
 use crate::reactor::{Reactor, Server};
@@ -140,16 +141,6 @@ pub(crate) struct Inbox {
     pub(crate) own: Own,
 }
 
-/// What only the worker writes, often: on cache lines of its own.
-#[repr(align(128))]
-pub(crate) struct Own {
-    /// Tasks that the worker has spawned and ended.
-    pub(crate) spawned: AtomicU64,
-    pub(crate) ended: AtomicU64,
-    /// The task that the worker runs, for who looks on.
-    pub(crate) running: AtomicPtr<Task>,
-}
-
 impl Inbox {
     fn new() -> Inbox {
         Inbox {
@@ -159,11 +150,7 @@ impl Inbox {
             thread: OnceLock::new(),
             timers: Timers::new(),
             watch: Watch::new(),
-            own: Own {
-                spawned: AtomicU64::new(0),
-                ended: AtomicU64::new(0),
-                running: AtomicPtr::new(ptr::null_mut()),
-            },
+            own: Own::new(),
         }
     }
 
@@ -312,6 +299,11 @@ impl Shared {
         }
         self.wake_one();
         Ok(self.reactor.get().expect("it was set"))
+    }
+
+    /// How many descriptors are registered, if there is a reactor.
+    pub(crate) fn descriptors(&self) -> Option<usize> {
+        self.reactor.get().map(|reactor| reactor.registered())
     }
 
     /// Serves the reactor, if there is one and nobody has for a while.

@@ -12,6 +12,7 @@ use sinew_core::Instant;
 use sinew_sync::statics::Mutex;
 
 use crate::clock::{Clock, now, system_now};
+use crate::notes::What;
 use crate::timers::{Alarm, Ring, Timers};
 use crate::worker;
 
@@ -81,6 +82,7 @@ impl Future for Sleep {
             // SAFETY: it is pinned, in no wheel, and `drop` clears it before it goes.
             unsafe { here.set(&this.alarm, deadline) };
         }
+        worker::announce(What::until(deadline));
         Poll::Pending
     }
 }

@@ -53,14 +53,20 @@ impl TaskId {
         (self.0 >> INDEX_BITS) as u32
     }
 
+    /// The number of the slot.
+    #[inline(always)]
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize & ((1 << INDEX_BITS) - 1)
+    }
+
     /// The number of the chunk that the slot is in.
     pub(crate) fn chunk(self) -> usize {
-        (self.0 as usize & ((1 << INDEX_BITS) - 1)) / CHUNK
+        self.index() / CHUNK
     }
 
     /// The slot. The id must have come from a task.
     pub(crate) fn slot(self) -> &'static Task {
-        let (bucket, offset) = place(self.0 as usize & ((1 << INDEX_BITS) - 1));
+        let (bucket, offset) = place(self.index());
         let first = TABLE[bucket].load(Ordering::Acquire);
         // SAFETY: a task has had this number, so the bucket was made, for ever, and this slot of it written.
         unsafe { &*first.add(offset) }

@@ -33,6 +33,7 @@ pub(crate) struct Options {
 
 impl Options {
     /// The handle of a task with these options that was over before it began, because its runtime has ended.
+    #[track_caller]
     fn over<T>(self, shared: &'static Shared) -> JoinHandle<T> {
         let handle = over(shared, cancelled());
         if let Some(events) = self.supervisor {
@@ -75,6 +76,7 @@ where
 }
 
 /// Starts a task on the runtime of `shared`, for a thread that may be no worker of it.
+#[track_caller]
 pub(crate) fn spawn_on<F, T>(shared: &'static Shared, body: F) -> JoinHandle<T>
 where
     F: FnOnce() -> T + Send + 'static,
@@ -96,6 +98,7 @@ where
 }
 
 /// The handle of a task that was over before it began, because its runtime has ended.
+#[track_caller]
 pub(crate) fn over<T>(shared: &'static Shared, raised: Raised) -> JoinHandle<T> {
     let task = shared.take_slot();
     // SAFETY: a fresh slot, which holds no result of any type.
@@ -170,6 +173,7 @@ impl TaskBuilder {
     }
 
     /// Starts a task.
+    #[track_caller]
     pub fn spawn<F, T>(self, body: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -187,6 +191,7 @@ impl TaskBuilder {
     /// thread-local, no guard of a lock that knows its thread (std's do), no value that is not `Send`. And since a
     /// compiler may keep the address of a thread-local across a call, functions that use one and block have to reach it
     /// behind a call that is never inlined.
+    #[track_caller]
     pub unsafe fn spawn_migrating<F, T>(self, body: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -254,6 +259,7 @@ impl TaskBuilder {
     /// # Safety
     ///
     /// The task has ended, and let go of body and result, before anything that they borrow is gone.
+    #[track_caller]
     pub(crate) unsafe fn spawn_borrowing<F, T>(self, body: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send,
@@ -265,6 +271,7 @@ impl TaskBuilder {
 
     /// Starts a task that polls `future`. If it is pinned, it has a stack of its own, like any body that stays on its
     /// worker.
+    #[track_caller]
     pub fn spawn_future<F>(self, future: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
@@ -285,6 +292,7 @@ impl TaskBuilder {
     /// # Safety
     ///
     /// `table` is for `Configured<F>`, whose result is a `T`; the body may be sent to wherever the options let it go.
+    #[track_caller]
     unsafe fn start<F, T>(self, body: F, table: &'static Table) -> JoinHandle<T> {
         let TaskBuilder { shared, options } = self;
         let (pinned, name, scope) = (options.pinned, options.name.clone(), options.scope.clone());

@@ -25,6 +25,7 @@
 
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
+use std::panic::Location;
 use std::ptr;
 
 use sinew_fiber::Raised;
@@ -34,12 +35,14 @@ use sinew_sync::atomic::{AtomicPtr, Ordering};
 
 use crate::core::Core;
 use crate::events::Told;
+use crate::notes::Notes;
 use crate::scope::Children;
 use crate::shared::Shared;
 use crate::slots::TaskId;
 use crate::spawn::Options;
 use crate::state::StateWord;
 use crate::wait::{Node, TOLD, Waiter};
+use crate::worker;
 
 /// Bytes of a body or result that lie in the slot itself.
 const INLINE: usize = 16;
@@ -88,7 +91,7 @@ pub(crate) struct Table {
     pub(crate) options: unsafe fn(&Task) -> *const Options,
 }
 
-const _: () = assert!(sinew_sync::MODEL || size_of::<Task>() == 64, "one cache line");
+const _: () = assert!(sinew_sync::MODEL || size_of::<Task>() == 128, "two cache lines");
 
 #[repr(C, align(64))]
 pub(crate) struct Task {
@@ -101,6 +104,8 @@ pub(crate) struct Task {
     table: Cell<Option<&'static Table>>,
     home: Cell<*const ()>,
     storage: UnsafeCell<MaybeUninit<[u64; INLINE / 8]>>,
+    /// For who looks on: on the second cache line.
+    pub(crate) notes: Notes,
 }
 
 // SAFETY: the cells are used by one party at a time: whoever spawns the task, then the worker that claimed
@@ -145,6 +150,7 @@ impl Task {
             table: Cell::new(None),
             home: Cell::new(ptr::null()),
             storage: UnsafeCell::new(MaybeUninit::uninit()),
+            notes: Notes::new(),
         }
     }
 
@@ -154,7 +160,9 @@ impl Task {
     ///
     /// The caller took the slot from a free list; `table` is for bodies of this type.
     #[inline]
+    #[track_caller]
     pub(crate) unsafe fn prepare<F>(&'static self, body: F, table: &'static Table, shared: &'static Shared) {
+        self.notes.spawned(Location::caller(), worker::stamp_for(shared));
         self.table.set(Some(table));
         self.join.store(ptr::null_mut(), Ordering::Relaxed);
         self.home.set(match table.kind {
@@ -172,6 +180,7 @@ impl Task {
     /// # Safety
     ///
     /// As for [`Task::prepare`]; the caller makes a handle for it.
+    #[track_caller]
     pub(crate) unsafe fn prepare_ended(&'static self, raised: Raised, shared: &'static Shared) {
         // SAFETY: the caller's promise; what the table is for is the box that `end` would have put there.
         unsafe { self.prepare(Box::new(raised), &RAISED, shared) };
@@ -408,7 +417,9 @@ mod tests {
     use sinew_sync::{Arc, model, thread};
 
     use super::*;
+    use crate::dump::WaitKind;
     use crate::join::{detach, enter, take_back};
+    use crate::notes::What;
 
     fn task() -> &'static Task {
         Box::leak(Box::new(Task::new(0)))
@@ -435,7 +446,7 @@ mod tests {
                 thread::spawn(move || {
                     let node = Node::new(0);
                     if enter(task, &node) {
-                        assert!(node.wait(None).unwrap());
+                        assert!(node.wait(None, What::of(WaitKind::Join)).unwrap());
                     }
                     result.load(Ordering::Relaxed)
                 })

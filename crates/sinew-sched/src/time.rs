@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use sinew_core::Instant;
-use sinew_fiber::{Cancelled, Reason, Refused, await_};
+use sinew_fiber::{Cancelled, Reason, Refused};
 
 use crate::clock::{now, system_now};
+use crate::notes::What;
 use crate::timers::{Alarm, Ring, Timers};
 use crate::worker;
 
@@ -59,7 +60,7 @@ fn sleep_from(start: Instant, deadline: Instant) {
     }
     let slept = with_alarm(deadline, || {
         loop {
-            await_(())?;
+            worker::await_for(What::until(deadline))?;
             if now() >= deadline {
                 return Ok(());
             }

@@ -42,6 +42,8 @@ pub(crate) type Alarm = Entry<Ring>;
 pub(crate) struct Timers {
     wheel: Mutex<Wheel<Ring>>,
     next: AtomicU64,
+    /// How many alarms are set. Written under the lock, like `next`.
+    set: AtomicU64,
 }
 
 // SAFETY: the alarms are reached under the lock only, whose holder is their only user meanwhile. Tasks are woken from
@@ -50,7 +52,8 @@ unsafe impl Send for Ring {}
 
 impl Timers {
     pub(crate) fn new() -> Timers {
-        Timers { wheel: Mutex::new(Wheel::new(0)), next: AtomicU64::new(u64::MAX) }
+        let (next, set) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
+        Timers { wheel: Mutex::new(Wheel::new(0)), next, set }
     }
 
     /// Lets `alarm` ring at `deadline`.
@@ -71,8 +74,11 @@ impl Timers {
     ///
     /// `alarm` was set here and is still where it was.
     pub(crate) unsafe fn clear(&self, alarm: *const Alarm) -> bool {
+        let mut wheel = self.wheel.lock();
         // SAFETY: the caller's promise.
-        unsafe { self.wheel.lock().remove(alarm) }
+        let removed = unsafe { wheel.remove(alarm) };
+        self.set.store(wheel.len() as u64, Ordering::Relaxed);
+        removed
     }
 
     /// Gives `alarm`, of a future, another waker. False if it has rung.
@@ -134,7 +140,13 @@ impl Timers {
         }
     }
 
+    /// How many alarms are set.
+    pub(crate) fn len(&self) -> u64 {
+        self.set.load(Ordering::Relaxed)
+    }
+
     fn publish(&self, wheel: &Wheel<Ring>) {
+        self.set.store(wheel.len() as u64, Ordering::Relaxed);
         self.next.store(wheel.next_deadline().unwrap_or(u64::MAX), Ordering::Release);
     }
 }

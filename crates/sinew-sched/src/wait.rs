@@ -29,7 +29,7 @@ use std::ptr;
 use std::task::Waker;
 
 use sinew_core::Instant;
-use sinew_fiber::{Refused, await_};
+use sinew_fiber::Refused;
 use sinew_sync::atomic::{AtomicU8, Ordering};
 use sinew_sync::thread::{self, Thread};
 use sinew_sync::{Mutex, capacity};
@@ -37,6 +37,7 @@ use sinew_sync::{Mutex, capacity};
 use crate::clock::{now, system_now};
 use crate::future::{task_of, wake_caught};
 use crate::group::{Group, Pair};
+use crate::notes::What;
 use crate::task::TaskRef;
 use crate::time::with_alarm;
 use crate::worker;
@@ -183,16 +184,16 @@ impl Node {
         self.told.load(Ordering::Acquire)
     }
 
-    /// Waits until told. False at the deadline; an error if the task is cancelled, or must not block here.
+    /// Waits until told, for `what`. False at the deadline; an error if the task is cancelled, or must not block here.
     #[inline]
-    pub(crate) fn wait(&self, deadline: Option<Instant>) -> Result<bool, Refused> {
-        wait(|| self.is_told(), deadline)
+    pub(crate) fn wait(&self, deadline: Option<Instant>, what: What) -> Result<bool, Refused> {
+        wait(|| self.is_told(), deadline, what)
     }
 
     /// Parks the running task until told, whatever the fibers say that it runs in.
-    pub(crate) fn park(&self) {
+    pub(crate) fn park(&self, what: What) {
         while !self.is_told() {
-            worker::park();
+            worker::park_for(what);
         }
     }
 
@@ -243,15 +244,19 @@ impl Node {
     }
 }
 
-/// Waits until `is_told`. False at the deadline; an error if the task is cancelled, or must not block here.
+/// Waits until `is_told`, for `what`. False at the deadline; an error if the task is cancelled, or must not block here.
 #[inline(always)]
-pub(crate) fn wait(is_told: impl Fn() -> bool, deadline: Option<Instant>) -> Result<bool, Refused> {
+pub(crate) fn wait(
+    is_told: impl Fn() -> bool,
+    deadline: Option<Instant>,
+    what: What,
+) -> Result<bool, Refused> {
     if let Some(deadline) = deadline {
-        return wait_until(is_told, deadline);
+        return wait_until(is_told, deadline, what);
     }
     while !is_told() {
         match worker::current() {
-            Some(worker) => worker.wait()?,
+            Some(worker) => worker.wait(what)?,
             None => block_thread()?,
         }
     }
@@ -259,11 +264,11 @@ pub(crate) fn wait(is_told: impl Fn() -> bool, deadline: Option<Instant>) -> Res
 }
 
 #[cold]
-fn wait_until(is_told: impl Fn() -> bool, deadline: Instant) -> Result<bool, Refused> {
+fn wait_until(is_told: impl Fn() -> bool, deadline: Instant, what: What) -> Result<bool, Refused> {
     if is_told() {
         return Ok(true);
     }
-    if worker::current_task().is_none() {
+    let Some(task) = worker::current_task() else {
         // A root of the user's own inside a task blocks its thread; the clock of its runtime may stand still then.
         let until = system_now() + (deadline - now());
         while !is_told() {
@@ -275,13 +280,14 @@ fn wait_until(is_told: impl Fn() -> bool, deadline: Instant) -> Result<bool, Ref
             sinew_sync::park_timeout(left);
         }
         return Ok(true);
-    }
+    };
+    task.notes.set_deadline(deadline);
     with_alarm(deadline, || {
         while !is_told() {
             if now() >= deadline {
                 return Ok(false);
             }
-            await_(())?;
+            worker::await_for(what.with_deadline())?;
         }
         Ok(true)
     })
@@ -537,8 +543,8 @@ impl<'a, A: Awaited> Waiting<'a, A> {
     }
 
     /// Waits until told, as [`Node::wait`] does. Otherwise the node was not told, and is in no queue any more.
-    pub(crate) fn wait(self, deadline: Option<Instant>) -> Result<bool, Refused> {
-        self.wait_by(|node| node.wait(deadline))
+    pub(crate) fn wait(self, deadline: Option<Instant>, what: What) -> Result<bool, Refused> {
+        self.wait_by(|node| node.wait(deadline, what))
     }
 
     /// The same, by `wait`.

@@ -74,7 +74,6 @@ impl<T> Wheel<T> {
     }
 
     /// How many entries wait.
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.length
     }

@@ -24,7 +24,10 @@ use sinew_sync::atomic::Ordering;
 
 use crate::clock::Clock;
 use crate::core::Core;
+use crate::counters::count;
 use crate::cpu;
+use crate::dump::WaitKind;
+use crate::notes::{self, ANYWHERE, What};
 use crate::placement::Stopwatch;
 use crate::queues::{Deque, Stealer};
 use crate::reach;
@@ -110,9 +113,10 @@ pub(crate) struct Worker {
     /// The worker that was last handed a task of a kind that is spread.
     next_in_turn: Cell<usize>,
     stopwatch: Stopwatch,
-    turns: Cell<u32>,
     /// How many calls were done without a wait in which turn ([`after_some_calls`]).
-    calls: Cell<(u32, u32)>,
+    calls: Cell<(u64, u32)>,
+    /// What a park is for that comes through a hook, or a poll that is pending.
+    announced: Cell<What>,
     /// How many more turns the worker may take before it returns to its thread's own stack; none: as many as it likes.
     steps: Cell<Option<u64>>,
     /// Where the thread's own stack goes on when the loop returns to it.
@@ -156,7 +160,58 @@ pub(crate) fn mark_reached() {
 /// Suspends the running task until somebody unparks it. May return early.
 pub(crate) fn park() {
     let worker = current().expect("only tasks park");
-    worker.park(worker.place().running());
+    worker.park(worker.place().running(), worker.announced.replace(What::of(WaitKind::Await)));
+}
+
+/// The same, and says what for.
+pub(crate) fn park_for(what: What) {
+    let worker = current().expect("only tasks park");
+    worker.park(worker.place().running(), what);
+}
+
+/// The next park that comes through a hook is for this, and so is a poll that is pending.
+pub(crate) fn announce(what: What) {
+    if let Some(worker) = current() {
+        worker.announced.set(what);
+    }
+}
+
+/// Waits as [`await_`] does, and says what for.
+///
+/// # Errors
+///
+/// As for [`await_`].
+#[track_caller]
+pub(crate) fn await_for(what: What) -> Result<(), Refused> {
+    /// Takes back what nobody has taken: a fiber may have caught the await, or the task been killed before it.
+    struct Announced;
+    impl Drop for Announced {
+        fn drop(&mut self) {
+            announce(What::of(WaitKind::Await));
+        }
+    }
+    announce(what);
+    let _announced = Announced;
+    await_(()).map(drop)
+}
+
+/// Waits as [`await_`] does, for what was announced by the poll of a future; if nothing was, for something of this kind.
+///
+/// # Errors
+///
+/// As for [`await_`].
+pub(crate) fn await_announced(kind: WaitKind) -> Result<(), Refused> {
+    let announced = current().map(|worker| worker.announced.get());
+    await_for(announced.unwrap_or(What::of(kind)).or(kind))
+}
+
+/// The time, for the notes of a task of this runtime.
+#[inline(always)]
+pub(crate) fn stamp_for(shared: &'static Shared) -> u64 {
+    match current() {
+        Some(worker) if ptr::eq(worker.shared, shared) => worker.stamp(),
+        _ => notes::stamp(shared.clock.coarse(), usize::MAX),
+    }
 }
 
 /// Lets the other tasks of the worker that are ready run first; on any other thread, other threads. Does nothing
@@ -197,10 +252,11 @@ pub(crate) fn give_way() {
 pub(crate) fn after_some_calls(give_way: impl FnOnce()) {
     let Some(worker) = current() else { return };
     let (turn, calls) = worker.calls.get();
-    let calls = if turn == worker.turns.get() { calls + 1 } else { 1 };
-    worker.calls.set((worker.turns.get(), calls));
+    let now = worker.inbox.own.turns.load(Ordering::Relaxed);
+    let calls = if turn == now { calls + 1 } else { 1 };
+    worker.calls.set((now, calls));
     if calls > CALLS {
-        worker.calls.set((turn, 0));
+        worker.calls.set((now, 0));
         give_way();
     }
 }
@@ -215,6 +271,7 @@ pub(crate) fn unpark(task: TaskRef) {
     match task.home() {
         Home::Core(core) if task.table().kind == Kind::Thunk => match current() {
             Some(worker) if ptr::eq(worker.shared, core.shared) && worker.index == core.worker.get() => {
+                count(&worker.inbox.own.wakes);
                 worker.push_ready(task);
             }
             _ => core.shared.push_to(core.worker.get(), task),
@@ -228,7 +285,10 @@ pub(crate) fn unpark(task: TaskRef) {
 /// Queues a task that may go on anywhere.
 fn queue_anywhere(shared: &'static Shared, task: &'static Task) {
     match current() {
-        Some(worker) if ptr::eq(worker.shared, shared) => worker.push_woken(task),
+        Some(worker) if ptr::eq(worker.shared, shared) => {
+            count(&worker.inbox.own.wakes);
+            worker.push_woken(task);
+        }
         _ => shared.inject(task),
     }
 }
@@ -283,7 +343,7 @@ impl Worker {
             shared,
             inbox: &shared.inboxes[index],
             queues,
-            ready: Ready::new(),
+            ready: Ready::new(&shared.inboxes[index].own.ready),
             spare: UnsafeCell::default(),
             free: UnsafeCell::default(),
             current: Cell::new(None),
@@ -297,8 +357,8 @@ impl Worker {
             lone: Cell::new(0),
             next_in_turn: Cell::new(index),
             stopwatch: Stopwatch::new(),
-            turns: Cell::new(0),
             calls: Cell::new((0, 0)),
+            announced: Cell::new(What::of(WaitKind::Await)),
             steps: Cell::new(None),
             thread: Cell::new(ptr::null_mut()),
             place: Cell::new(None),
@@ -312,14 +372,14 @@ impl Worker {
 
     /// Waits once, for whoever runs on this thread: until its task is unparked, or perhaps less long.
     #[inline(always)]
-    pub(crate) fn wait(&self) -> Result<(), Refused> {
+    pub(crate) fn wait(&self, what: What) -> Result<(), Refused> {
         let task = self.current.get().expect("a worker runs nothing but tasks");
         match self.place().awaits_alone(&task.word) {
             Some(running) => {
-                self.park(running);
+                self.park(running, what);
                 running.has_waited()
             }
-            None if self.place().is_under(&task.word) => await_(()).map(drop),
+            None if self.place().is_under(&task.word) => await_for(what),
             None => block_thread(),
         }
     }
@@ -332,9 +392,13 @@ impl Worker {
     }
 
     #[inline(always)]
-    fn park(&self, running: Running) {
+    fn park(&self, running: Running, what: What) {
         let task = self.current.get().expect("only tasks park");
         if !task.state.take_notification() {
+            // SAFETY: the active core is the one that the running task is on.
+            let marks = unsafe { (*self.active.get()).marks.get() };
+            task.notes.parks(what, self.stamp() | marks);
+            count(&self.inbox.own.parks);
             self.leave(task, running, Left::Park(task));
         }
     }
@@ -385,6 +449,18 @@ impl Worker {
     fn run_nothing(&self) {
         self.current.set(None);
         self.inbox.own.running.store(ptr::null_mut(), Ordering::Relaxed);
+    }
+
+    /// The time, as of the last look at the clock, and which worker this is.
+    #[inline(always)]
+    pub(crate) fn stamp(&self) -> u64 {
+        self.inbox.own.stamp.load(Ordering::Relaxed)
+    }
+
+    /// Looks at the clock.
+    pub(crate) fn look_at_the_clock(&self) {
+        let stamp = notes::stamp(self.shared.clock.coarse(), self.index);
+        self.inbox.own.stamp.store(stamp, Ordering::Relaxed);
     }
 
     /// The timers of this worker.
@@ -453,6 +529,9 @@ impl Worker {
             Ran::EndedIn(children) => here().finish_in(task, core, &children),
             Ran::Pending => {
                 self.run_nothing();
+                let what = self.announced.replace(What::of(WaitKind::Await)).or(WaitKind::Future);
+                task.notes.parks(what, self.stamp() | ANYWHERE);
+                count(&self.inbox.own.parks);
                 if !task.state.commit_park() {
                     self.queues.woken.push(task);
                 }
@@ -476,6 +555,10 @@ impl Worker {
         };
         match Core::new(size, self.shared, self.index, true) {
             Ok(to) => {
+                if task.table().kind == Kind::Migrating {
+                    // SAFETY: it is fresh, and this worker's.
+                    unsafe { (*to).marks.set(ANYWHERE) };
+                }
                 self.next.set(Some(task));
                 self.leave_core(core, to);
                 false
@@ -676,10 +759,4 @@ fn unreach(core: &Core, task: &Task) {
     if core.reached.replace(false) {
         reach::forget(task.id());
     }
-}
-
-/// Counts one more, in a counter that only this thread writes.
-#[inline]
-fn count(counter: &sinew_sync::atomic::AtomicU64) {
-    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Release);
 }

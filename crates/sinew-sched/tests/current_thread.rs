@@ -234,7 +234,8 @@ fn a_manual_clock_that_is_held_moves_only_by_hand() {
         })
     };
     let wait_until_all_sleep = || {
-        while runtime.dump().matches(": asleep,").count() < 2 || !runtime.dump().contains("parked") {
+        let dump = || runtime.dump().to_string();
+        while dump().matches(": asleep,").count() < 2 || !dump().contains("parked") {
             std::thread::yield_now();
         }
     };

@@ -26,7 +26,7 @@ fn a_dump_shows_workers_that_sleep_and_a_task_that_is_parked() {
     let task = runtime.task().name("a sleeper").spawn(|| sleep(Duration::from_secs(3600)));
     let line = format!("task {} \"a sleeper\": parked, not joined yet", task.id());
     let text = wait_for(
-        || runtime.dump(),
+        || runtime.dump().to_string(),
         &[&line, "worker 0: asleep, inbox empty, 0 new, 0 woken", "worker 1: asleep", "next timer in 3"],
     );
     assert!(
@@ -35,7 +35,7 @@ fn a_dump_shows_workers_that_sleep_and_a_task_that_is_parked() {
     );
     task.cancel();
     assert!(task.join().unwrap_err().is_cancelled());
-    wait_for(|| runtime.dump(), &["0 tasks,", "ended 1"]);
+    wait_for(|| runtime.dump().to_string(), &["0 tasks,", "ended 1"]);
 }
 
 #[test]
@@ -63,9 +63,9 @@ fn a_dump_is_made_while_every_worker_spins_and_work_waits_behind_them() {
         std::thread::yield_now();
     }
     let waiting = runtime.spawn(|| ());
-    let text = runtime.dump();
+    let text = runtime.dump().to_string();
     assert_eq!(text.matches("\"spinner\": running on worker").count(), 2, "{text}");
-    let queues = "inbox empty, 1 new, 0 woken, 0 handed, spawned 1, ended 0";
+    let queues = "inbox empty, 1 new, 0 woken, 0 handed, 0 ready, spawned 1, ended 0";
     let busy = text.lines().filter(|line| line.contains(": awake") && line.contains(queues)).count();
     assert_eq!(busy, 2, "{text}");
     assert!(text.contains("injector: 1 queued"), "{text}");
@@ -104,7 +104,7 @@ fn a_dump_shows_who_is_joined_detached_cancelled_and_killed() {
             wait_for(
                 || {
                     yield_now();
-                    dump()
+                    dump().to_string()
                 },
                 &lines.each_ref().map(String::as_str),
             );
@@ -121,12 +121,12 @@ fn a_dump_shows_who_is_joined_detached_cancelled_and_killed() {
 fn a_dump_shows_some_hundred_tasks_and_counts_the_rest() {
     let runtime = Runtime::builder().workers(1).build_current_thread().unwrap();
     let tasks: Vec<_> = (0..300).map(|_| runtime.spawn(|| ())).collect();
-    let text = runtime.dump();
+    let text = runtime.dump().to_string();
     assert_eq!(text.lines().filter(|line| line.starts_with("task ")).count(), 200);
     assert!(text.contains("and 100 more tasks"), "{text}");
     let dump = runtime.dumper();
     runtime.run_until_idle();
-    let text = std::thread::spawn(dump).join().unwrap();
+    let text = std::thread::spawn(dump).join().unwrap().to_string();
     assert!(text.contains("300 ended tasks whose result nobody has taken"), "{text}");
     tasks.into_iter().for_each(|task| task.join().unwrap());
 }
@@ -139,7 +139,7 @@ fn dumps_are_made_all_the_time_while_tasks_come_and_go() {
         let (dump, over) = (runtime.dumper(), over.clone());
         std::thread::spawn(move || {
             while over.load(Ordering::Acquire) == 0 {
-                assert!(dump().starts_with("runtime: 2 workers"));
+                assert!(dump().to_string().starts_with("runtime: 2 workers"));
             }
             dump
         })
@@ -154,7 +154,7 @@ fn dumps_are_made_all_the_time_while_tasks_come_and_go() {
         .unwrap();
     assert_eq!(runtime.shutdown(Duration::from_secs(60)).left, 0);
     over.store(1, Ordering::Release);
-    let text = looker.join().unwrap()();
+    let text = looker.join().unwrap()().to_string();
     assert!(text.contains("0 tasks,") && text.contains("stopping"), "{text}");
 }
 
@@ -176,9 +176,9 @@ fn a_worker_that_a_lock_of_std_holds_up_is_shown() {
             drop(lock.lock()); // blocks the only worker that could continue the holder
         })
         .detach();
-    while !waits.load(Ordering::Acquire) || !runtime.dump().contains("has not changed tasks") {
+    while !waits.load(Ordering::Acquire) || !runtime.dump().to_string().contains("has not changed tasks") {
         std::thread::yield_now();
     }
-    assert!(runtime.dump().contains("\"holder\": parked"), "{}", runtime.dump());
+    assert!(runtime.dump().to_string().contains("\"holder\": parked"), "{}", runtime.dump());
     std::mem::forget(runtime); // it can never end
 }

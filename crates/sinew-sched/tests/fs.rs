@@ -150,7 +150,7 @@ fn a_call_that_is_cancelled_says_so_and_is_still_made() {
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let path = pipe.clone();
         let task = runtime.spawn(move || fs::write(path, "late"));
-        spin_until(|| runtime.dump().contains("1 running"));
+        spin_until(|| runtime.dump().to_string().contains("1 running"));
         task.cancel();
         let error = task.join().unwrap().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Other);

@@ -89,14 +89,20 @@ impl State {
     }
 }
 
-/// What a pool is doing.
-pub(crate) struct Counts {
-    pub(crate) threads: usize,
-    pub(crate) idle: usize,
-    pub(crate) queued: usize,
-    pub(crate) running: usize,
-    /// Jobs that run although nobody waits for them.
-    pub(crate) alone: usize,
+/// The blocking calls of a runtime, and their threads: see [`Dump`](crate::Dump).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct BlockingDump {
+    /// Threads that there are for such calls.
+    pub threads: usize,
+    /// How many of them have nothing to do.
+    pub idle: usize,
+    /// Calls that have not begun.
+    pub queued: usize,
+    /// Calls that run.
+    pub running: usize,
+    /// How many of those run although nobody waits for them any more.
+    pub alone: usize,
 }
 
 impl Pool {
@@ -247,11 +253,11 @@ impl Pool {
         self.state.lock().pending()
     }
 
-    pub(crate) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> BlockingDump {
         let state = self.state.lock();
         let alone = state.running.values().filter(|awaited| !**awaited).count();
         let (queued, running) = (state.queue.len(), state.running.len());
-        Counts { threads: state.threads, idle: state.idle.len(), queued, running, alone }
+        BlockingDump { threads: state.threads, idle: state.idle.len(), queued, running, alone }
     }
 
     pub(crate) fn hold(&self) {

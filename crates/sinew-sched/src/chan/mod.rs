@@ -79,6 +79,7 @@ use slot::Slot;
 use weighted::Weighted;
 
 use crate::case::Enrolled;
+use crate::dump::WaitKind;
 use crate::wait::Node;
 
 /// A channel that holds nothing: a sender waits until a receiver takes its item.
@@ -248,6 +249,16 @@ impl<T> Channel<T> {
     fn new(kind: Kind<T>) -> Arc<Channel<T>> {
         let (senders, receivers) = (AtomicUsize::new(1), AtomicUsize::new(1));
         Arc::new(Channel { kind, ending: Ending::new(), senders, receivers })
+    }
+
+    /// What its senders and its receivers wait for.
+    #[inline(always)]
+    fn kinds(&self) -> (WaitKind, WaitKind) {
+        match &self.kind {
+            Kind::Ring(_) => (WaitKind::SendBounded, WaitKind::RecvBounded),
+            Kind::Rendezvous(_) => (WaitKind::SendRendezvous, WaitKind::RecvRendezvous),
+            Kind::Weighted(_) => (WaitKind::SendWeighted, WaitKind::RecvWeighted),
+        }
     }
 
     fn capacity(&self) -> usize {

@@ -21,6 +21,8 @@ use super::error::{RecvError, SendError, Unsent};
 use super::lock::Lock;
 use crate::case::{Async, Attempt, Case, Enrolled, block};
 use crate::clock::now;
+use crate::dump::WaitKind;
+use crate::notes::What;
 use crate::select::Source;
 use crate::wait::{Awaited, Node, Queue, TOLD, Waiter};
 
@@ -251,6 +253,10 @@ impl<T> Attempt for RecvCase<'_, T> {
     fn under_lock(&self, change: &mut dyn FnMut()) {
         let _state = self.channel.state.lock();
         change();
+    }
+
+    fn what(&self) -> What {
+        What::at(WaitKind::RecvOneshot, self.channel)
     }
 }
 

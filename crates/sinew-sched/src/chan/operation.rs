@@ -6,6 +6,8 @@ use super::error::{RecvError, SendError};
 use super::slot::Slot;
 use super::{Channel, Flavour, GIVEN, Tried, flavour};
 use crate::case::{Attempt, Case, Enrolled};
+use crate::dump::WaitKind;
+use crate::notes::What;
 use crate::wait::{Awaited, Node};
 
 /// An item on its way into a channel: see [`Sender::send_async`](super::Sender::send_async) and
@@ -73,6 +75,10 @@ impl<T> Attempt for SendCase<'_, T> {
     fn under_lock(&self, change: &mut dyn FnMut()) {
         flavour!(self.channel, under_send_lock(change));
     }
+
+    fn what(&self) -> What {
+        What::at(self.channel.kinds().0, self.channel)
+    }
 }
 
 impl<T> Case for SendCase<'_, T> {
@@ -131,6 +137,10 @@ impl<C: Sending> Attempt for SendOne<'_, C> {
 
     fn under_lock(&self, change: &mut dyn FnMut()) {
         self.case.iter().for_each(|case| case.under_lock(change));
+    }
+
+    fn what(&self) -> What {
+        self.case.as_ref().map_or(What::of(WaitKind::Never), Attempt::what)
     }
 }
 
@@ -216,6 +226,10 @@ impl<T> Attempt for RecvCase<'_, T> {
 
     fn under_lock(&self, change: &mut dyn FnMut()) {
         flavour!(self.channel, under_recv_lock(change));
+    }
+
+    fn what(&self) -> What {
+        What::at(self.channel.kinds().1, self.channel)
     }
 }
 

@@ -20,6 +20,7 @@
 //!
 //! Models: `slot_clear_or_tell`, `slot_wait_or_tell`, `slot_wait_or_close`, `slot_old_news`.
 
+use std::os::fd::RawFd;
 use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
 
@@ -29,6 +30,7 @@ use sinew_sync::statics;
 use super::Interest;
 use crate::case::{Attempt, Case, Enrolled};
 use crate::chan::lock::{Guard, Lock};
+use crate::notes::What;
 use crate::wait::{Awaited, Node, Queue, TOLD, Waiter, tell_each_by};
 
 /// The descriptor is gone, or its reactor: in the word.
@@ -193,6 +195,7 @@ impl Waiters {
 /// Waiting until a slot is ready for something, or closed. May be over early.
 pub(crate) struct Readiness<'a> {
     pub(crate) slot: &'a Slot,
+    pub(crate) fd: RawFd,
     pub(crate) interest: Interest,
 }
 
@@ -229,6 +232,10 @@ impl Attempt for Readiness<'_> {
     fn under_lock(&self, change: &mut dyn FnMut()) {
         let _waiters = self.slot.waiters.lock();
         change();
+    }
+
+    fn what(&self) -> What {
+        What::ready(self.fd, self.interest)
     }
 }
 

@@ -16,6 +16,7 @@ use super::{Interest, Readiness, Registration, Slot};
 use crate::blocking::refused_io;
 use crate::case::block;
 use crate::fd;
+use crate::notes::What;
 use crate::worker;
 
 /// `inner`, which does not block, and where it is registered.
@@ -67,7 +68,8 @@ impl<T: AsRawFd> Source<T> {
             if let Some(result) = self.attempt(interest, &mut call) {
                 return result;
             }
-            if !block(&Readiness { slot: self.slot()?, interest }, deadline).map_err(refused_io)? {
+            let readiness = Readiness { slot: self.slot()?, fd: self.inner.as_raw_fd(), interest };
+            if !block(&readiness, deadline).map_err(refused_io)? {
                 return Err(ErrorKind::TimedOut.into());
             }
         }
@@ -95,7 +97,10 @@ impl<T: AsRawFd> Source<T> {
                 return Poll::Ready(result);
             }
             match self.slot() {
-                Ok(slot) => std::task::ready!(slot.poll_ready(interest, context)),
+                Ok(slot) => {
+                    worker::announce(What::ready(self.inner.as_raw_fd(), interest));
+                    std::task::ready!(slot.poll_ready(interest, context));
+                }
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }

@@ -8,6 +8,8 @@ use sinew_fiber::raw::is_shielded;
 use crate::case::{Attempt, Case, Enrolled};
 use crate::chan::{Receiver, RecvCase, SendCase, SendOne, Sender, Sending, broadcast};
 use crate::clock::now;
+use crate::dump::WaitKind;
+use crate::notes::What;
 use crate::wait::{Awaited, Node};
 use crate::worker;
 
@@ -74,6 +76,10 @@ impl<C: Attempt> Attempt for Maybe<C> {
 
     fn under_lock(&self, change: &mut dyn FnMut()) {
         self.0.iter().for_each(|case| case.under_lock(change));
+    }
+
+    fn what(&self) -> What {
+        self.0.as_ref().map_or(What::of(WaitKind::Never), Attempt::what)
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -170,6 +176,10 @@ impl Attempt for Until {
 
     fn under_lock(&self, _: &mut dyn FnMut()) {}
 
+    fn what(&self) -> What {
+        What::until(self.deadline)
+    }
+
     fn deadline(&self) -> Option<Instant> {
         Some(self.deadline)
     }
@@ -213,6 +223,10 @@ impl Attempt for Cancelled {
     }
 
     fn under_lock(&self, _: &mut dyn FnMut()) {}
+
+    fn what(&self) -> What {
+        What::of(WaitKind::Cancelled)
+    }
 
     fn awaits_cancel(&self) -> bool {
         true

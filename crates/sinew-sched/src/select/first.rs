@@ -19,8 +19,11 @@ use std::cell::Cell;
 use sinew_fiber::{Reason, Refused};
 
 use crate::case::{Attempt, Enrolled};
+use crate::dump::WaitKind;
 use crate::group::Group;
+use crate::notes::What;
 use crate::wait::{self, Node};
+use crate::worker;
 
 /// How many nodes are kept on the stack.
 const FEW: usize = 8;
@@ -122,7 +125,11 @@ impl<'a> Enlisted<'a> {
 
     fn wait_for_group(self) -> Result<Option<usize>, Refused> {
         let deadline = self.cases.iter().filter_map(|case| case.deadline()).min();
-        let waited = wait::wait(|| self.group.won().is_some(), deadline);
+        if let Some(task) = worker::current_task() {
+            task.notes.set_cases(self.cases.iter().map(|case| case.what().kind()));
+        }
+        let what = What::at(WaitKind::Select, self.group);
+        let waited = wait::wait(|| self.group.won().is_some(), deadline, what);
         // Whoever has claimed the group is about to tell it, on another thread, and does not block there.
         let given_up = !matches!(waited, Ok(true)) && self.group.claim();
         if given_up {

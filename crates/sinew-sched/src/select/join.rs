@@ -4,7 +4,9 @@ use std::fmt;
 use std::ptr;
 
 use crate::case::{Attempt, Case, Enrolled};
+use crate::dump::WaitKind;
 use crate::join::{self, JoinHandle};
+use crate::notes::What;
 use crate::wait::{Awaited, Node};
 use sinew_fiber::Raised;
 
@@ -64,6 +66,11 @@ impl<T> Attempt for Join<'_, T> {
 
     fn settle(&self, _: &Node) -> bool {
         true
+    }
+
+    fn what(&self) -> What {
+        let handle = self.0.as_ref();
+        handle.map_or(What::of(WaitKind::Never), |handle| What::end_of(handle.id()))
     }
 
     /// There is no lock: the node is in the word of the task.

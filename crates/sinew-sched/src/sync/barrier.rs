@@ -14,6 +14,8 @@ use sinew_fiber::Refused;
 use sinew_sync::{Mutex, const_unless_model};
 
 use crate::clock::now;
+use crate::dump::WaitKind;
+use crate::notes::What;
 use crate::wait::{Awaited, Node, Queue, TOLD, Waiting, tell_each};
 
 /// A place where so many tasks and threads wait for each other; again and again.
@@ -98,7 +100,8 @@ impl Barrier {
         unsafe { meeting.queue.push(&node) };
         meeting.arrived += 1;
         drop(meeting);
-        Ok(Waiting::new(self, &node).wait(deadline)?.then_some(BarrierWaitResult { leader: false }))
+        let what = What::at(WaitKind::Barrier, self);
+        Ok(Waiting::new(self, &node).wait(deadline, what)?.then_some(BarrierWaitResult { leader: false }))
     }
 }
 

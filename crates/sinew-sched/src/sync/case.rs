@@ -8,12 +8,15 @@ use super::permits::Permits;
 use super::rwlock::{READER, WRITER};
 use super::{Mutex, MutexGuard, Permit, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore};
 use crate::case::{Attempt, Case, Enrolled};
+use crate::dump::WaitKind;
+use crate::notes::What;
 use crate::wait::{Awaited, Node};
 
 /// A lock, or permits, that a select waits for: see [`select::lock`](crate::select::lock).
 pub struct Acquire<'a, M: ?Sized, G> {
     from: &'a M,
     wanted: Wanted<'a>,
+    kind: WaitKind,
     guard: fn(&'a M, usize) -> G,
     /// It has what it wants, and has not given it yet.
     has: Cell<bool>,
@@ -27,28 +30,37 @@ enum Wanted<'a> {
 
 /// Locks `mutex`. Gives the guard.
 pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> Acquire<'_, Mutex<T>, MutexGuard<'_, T>> {
-    Acquire::new(mutex, Wanted::Lock(&mutex.lock), |mutex, _| MutexGuard::new(mutex))
+    Acquire::new(mutex, WaitKind::Mutex, Wanted::Lock(&mutex.lock), |mutex, _| MutexGuard::new(mutex))
 }
 
 /// Takes a share of `lock`. Gives the guard.
 pub fn read<T: ?Sized>(lock: &RwLock<T>) -> Acquire<'_, RwLock<T>, RwLockReadGuard<'_, T>> {
-    Acquire::new(lock, Wanted::Permits(&lock.permits, READER), |lock, _| RwLockReadGuard::new(lock))
+    Acquire::new(lock, WaitKind::RwLockRead, Wanted::Permits(&lock.permits, READER), |lock, _| {
+        RwLockReadGuard::new(lock)
+    })
 }
 
 /// Takes the whole of `lock`. Gives the guard.
 pub fn write<T: ?Sized>(lock: &RwLock<T>) -> Acquire<'_, RwLock<T>, RwLockWriteGuard<'_, T>> {
-    Acquire::new(lock, Wanted::Permits(&lock.permits, WRITER), |lock, _| RwLockWriteGuard::new(lock))
+    Acquire::new(lock, WaitKind::RwLockWrite, Wanted::Permits(&lock.permits, WRITER), |lock, _| {
+        RwLockWriteGuard::new(lock)
+    })
 }
 
 /// Takes so many permits of `semaphore`. Gives them.
 pub fn acquire(semaphore: &Semaphore, count: usize) -> Acquire<'_, Semaphore, Permit<'_>> {
     let wanted = Wanted::Permits(&semaphore.permits, count);
-    Acquire::new(semaphore, wanted, |semaphore, count| Permit { semaphore, count })
+    Acquire::new(semaphore, WaitKind::Semaphore, wanted, |semaphore, count| Permit { semaphore, count })
 }
 
 impl<'a, M: ?Sized, G> Acquire<'a, M, G> {
-    fn new(from: &'a M, wanted: Wanted<'a>, guard: fn(&'a M, usize) -> G) -> Acquire<'a, M, G> {
-        Acquire { from, wanted, guard, has: Cell::new(false) }
+    fn new(
+        from: &'a M,
+        kind: WaitKind,
+        wanted: Wanted<'a>,
+        guard: fn(&'a M, usize) -> G,
+    ) -> Acquire<'a, M, G> {
+        Acquire { from, wanted, kind, guard, has: Cell::new(false) }
     }
 }
 
@@ -85,6 +97,13 @@ impl<M: ?Sized, G> Attempt for Acquire<'_, M, G> {
         };
         self.has.set(enrolled == Enrolled::Done);
         enrolled
+    }
+
+    fn what(&self) -> What {
+        match self.wanted {
+            Wanted::Lock(lock) => What::at(self.kind, lock),
+            Wanted::Permits(permits, _) => What::at(self.kind, permits),
+        }
     }
 
     /// Who waits for several things is told when it has what it wants.

@@ -29,6 +29,8 @@ use sinew_sync::{Mutex as Inner, const_unless_model};
 
 use super::mutex::MutexGuard;
 use crate::clock::now;
+use crate::dump::WaitKind;
+use crate::notes::What;
 use crate::wait::{Awaited, Node, Queue, Waiter, Waiting, tell_each};
 
 /// What a node is told: that it is the one.
@@ -223,7 +225,7 @@ impl Condvar {
         drop(nodes);
         let waiting = Waiting::new(self, &node);
         drop(guard);
-        if waiting.wait(deadline)? {
+        if waiting.wait(deadline, What::at(WaitKind::Condvar, self))? {
             let notified = Notified { condvar: self, node: &node };
             let guard = mutex.lock()?;
             mem::forget(notified);
@@ -343,7 +345,7 @@ mod tests {
                 let node = Node::new(0);
                 enqueue(&pair.1, &node);
                 spawn(pair, |pair| pair.1.notify_one());
-                assert!(Waiting::new(&pair.1, &node).wait(None).unwrap());
+                assert!(Waiting::new(&pair.1, &node).wait(None, What::of(WaitKind::Condvar)).unwrap());
             });
             first(&pair.1, &node);
         });
@@ -354,7 +356,7 @@ mod tests {
     fn a_notification_that_reaches_one_who_gives_up_is_not_lost() {
         model_bounded("condvar_notify_against_withdrawal", 4, || {
             first_and_second(|condvar, node| {
-                if Waiting::new(condvar, node).wait(Some(PAST)).unwrap() {
+                if Waiting::new(condvar, node).wait(Some(PAST), What::of(WaitKind::Condvar)).unwrap() {
                     // It cannot take the mutex again.
                     drop(Notified { condvar, node });
                 }

@@ -42,6 +42,8 @@ use sinew_sync::{Mutex, const_unless_model};
 
 use super::spin::spin;
 use crate::case::Enrolled;
+use crate::dump::WaitKind;
+use crate::notes::What;
 use crate::wait::{Awaited, Node, Queue, Waiting};
 
 const LOCKED: usize = 1;
@@ -128,7 +130,7 @@ impl Lock {
             if wants == PASSED_OVER {
                 spin(|| node.is_told());
             }
-            if !waiting.wait(deadline)? {
+            if !waiting.wait(deadline, What::at(WaitKind::Mutex, self))? {
                 return Ok(false);
             }
             if node.told() == YOURS || self.take(WOKEN) || spin(|| self.take(WOKEN)) {

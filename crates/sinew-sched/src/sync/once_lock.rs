@@ -14,6 +14,7 @@ use sinew_sync::atomic::{AtomicBool, Ordering};
 use sinew_sync::const_unless_model;
 
 use super::permits::{Acquired, Permits};
+use crate::dump::WaitKind;
 
 /// A value that is set once, or made by the first who needs it while others wait.
 ///
@@ -101,7 +102,7 @@ impl<T> OnceLock<T> {
         if let Some(value) = self.get() {
             return Ok(value);
         }
-        match self.turn.acquire(1, None)? {
+        match self.turn.acquire(1, None, WaitKind::Once)? {
             Acquired::Granted => {
                 let turn = Turn(self);
                 turn.settle(make()?);

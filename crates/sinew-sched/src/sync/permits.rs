@@ -30,6 +30,8 @@ use sinew_sync::{Mutex, const_unless_model};
 
 use super::spin::spin;
 use crate::case::Enrolled;
+use crate::dump::WaitKind;
+use crate::notes::What;
 use crate::wait::{Awaited, Node, Queue, Waiter, Waiting, tell_each};
 
 const QUEUED: usize = 1;
@@ -84,10 +86,19 @@ impl Permits {
         false
     }
 
-    /// Waits for `count` permits and takes them.
+    /// Waits for `count` permits and takes them; `kind` is what they are the permits of.
     #[inline]
-    pub(super) fn acquire(&self, count: usize, deadline: Option<Instant>) -> Result<Acquired, Refused> {
-        if self.try_acquire(count) { Ok(Acquired::Granted) } else { self.acquire_slowly(count, deadline) }
+    pub(super) fn acquire(
+        &self,
+        count: usize,
+        deadline: Option<Instant>,
+        kind: WaitKind,
+    ) -> Result<Acquired, Refused> {
+        if self.try_acquire(count) {
+            Ok(Acquired::Granted)
+        } else {
+            self.acquire_slowly(count, deadline, kind)
+        }
     }
 
     /// Adds permits: new ones, or such as were taken.
@@ -109,7 +120,12 @@ impl Permits {
     }
 
     #[cold]
-    fn acquire_slowly(&self, count: usize, deadline: Option<Instant>) -> Result<Acquired, Refused> {
+    fn acquire_slowly(
+        &self,
+        count: usize,
+        deadline: Option<Instant>,
+        kind: WaitKind,
+    ) -> Result<Acquired, Refused> {
         let mut granted = false;
         spin(|| {
             granted = self.try_acquire(count);
@@ -122,7 +138,7 @@ impl Permits {
         if let Some(acquired) = self.take_or_queue(&node) {
             return Ok(acquired);
         }
-        if !Waiting::new(self, &node).wait(deadline)? {
+        if !Waiting::new(self, &node).wait(deadline, What::at(kind, self))? {
             return Ok(Acquired::TimedOut);
         }
         Ok(if node.told() == YOURS { Acquired::Granted } else { Acquired::Closed })
@@ -243,7 +259,9 @@ mod tests {
     }
 
     fn acquires(count: usize) -> impl FnOnce(&Permits) + 'static + Send {
-        move |permits| assert_eq!(permits.acquire(count, None).unwrap(), Acquired::Granted)
+        move |permits| {
+            assert_eq!(permits.acquire(count, None, WaitKind::Semaphore).unwrap(), Acquired::Granted)
+        }
     }
 
     #[test]
@@ -304,7 +322,7 @@ mod tests {
         model("permits_release_against_withdrawal", || {
             let permits = Arc::new(Permits::new(0));
             let gives_up = spawn(&permits, |permits| {
-                if permits.acquire(1, PAST).unwrap() == Acquired::Granted {
+                if permits.acquire(1, PAST, WaitKind::Semaphore).unwrap() == Acquired::Granted {
                     permits.release(1);
                 }
             });
@@ -319,7 +337,7 @@ mod tests {
         model("permits_withdrawal_lets_the_next_pass", || {
             let permits = Arc::new(Permits::new(1));
             let large = spawn(&permits, |permits| {
-                assert_eq!(permits.acquire(2, PAST).unwrap(), Acquired::TimedOut);
+                assert_eq!(permits.acquire(2, PAST, WaitKind::Semaphore).unwrap(), Acquired::TimedOut);
             });
             let small = spawn(&permits, acquires(1));
             large.join().unwrap();
@@ -353,7 +371,7 @@ mod tests {
             let permits = Arc::new(Permits::new(0));
             let waiters = [(); 2].map(|()| {
                 spawn(&permits, |permits| {
-                    assert_eq!(permits.acquire(1, None).unwrap(), Acquired::Closed);
+                    assert_eq!(permits.acquire(1, None, WaitKind::Semaphore).unwrap(), Acquired::Closed);
                 })
             });
             permits.close();

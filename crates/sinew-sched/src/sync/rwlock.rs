@@ -17,6 +17,7 @@ use sinew_sync::const_unless_model;
 
 use super::permits::{Acquired, MOST, Permits};
 use crate::clock::now;
+use crate::dump::WaitKind;
 
 pub(super) const READER: usize = 1;
 pub(super) const WRITER: usize = MOST;
@@ -76,7 +77,7 @@ impl<T: ?Sized> RwLock<T> {
     /// If it has to wait and the task is cancelled, or must not block here.
     #[inline]
     pub fn read(&self) -> Result<RwLockReadGuard<'_, T>, Refused> {
-        self.permits.acquire(READER, None)?;
+        self.permits.acquire(READER, None, WaitKind::RwLockRead)?;
         Ok(RwLockReadGuard::new(self))
     }
 
@@ -92,7 +93,7 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// As for [`read`](RwLock::read).
     pub fn read_until(&self, deadline: Instant) -> Result<Option<RwLockReadGuard<'_, T>>, Refused> {
-        let acquired = self.permits.acquire(READER, Some(deadline))?;
+        let acquired = self.permits.acquire(READER, Some(deadline), WaitKind::RwLockRead)?;
         Ok((acquired == Acquired::Granted).then(|| RwLockReadGuard::new(self)))
     }
 
@@ -112,7 +113,7 @@ impl<T: ?Sized> RwLock<T> {
     /// As for [`read`](RwLock::read).
     #[inline]
     pub fn write(&self) -> Result<RwLockWriteGuard<'_, T>, Refused> {
-        self.permits.acquire(WRITER, None)?;
+        self.permits.acquire(WRITER, None, WaitKind::RwLockWrite)?;
         Ok(RwLockWriteGuard::new(self))
     }
 
@@ -128,7 +129,7 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// As for [`read`](RwLock::read).
     pub fn write_until(&self, deadline: Instant) -> Result<Option<RwLockWriteGuard<'_, T>>, Refused> {
-        let acquired = self.permits.acquire(WRITER, Some(deadline))?;
+        let acquired = self.permits.acquire(WRITER, Some(deadline), WaitKind::RwLockWrite)?;
         Ok((acquired == Acquired::Granted).then(|| RwLockWriteGuard::new(self)))
     }
 

@@ -10,6 +10,7 @@ use sinew_sync::const_unless_model;
 
 use super::permits::{Acquired, MOST, Permits};
 use crate::clock::now;
+use crate::dump::WaitKind;
 
 /// So many permits, of which tasks and threads take some and give them back: a limit on how many do something at once.
 ///
@@ -69,7 +70,7 @@ impl Semaphore {
     /// If it has to wait and the task is cancelled, or must not block here.
     #[inline]
     pub fn acquire(&self, count: usize) -> Result<Permit<'_>, Refused> {
-        self.permits.acquire(count, None)?;
+        self.permits.acquire(count, None, WaitKind::Semaphore)?;
         Ok(Permit { semaphore: self, count })
     }
 
@@ -86,7 +87,7 @@ impl Semaphore {
     ///
     /// As for [`acquire`](Semaphore::acquire).
     pub fn acquire_until(&self, count: usize, deadline: Instant) -> Result<Option<Permit<'_>>, Refused> {
-        let acquired = self.permits.acquire(count, Some(deadline))?;
+        let acquired = self.permits.acquire(count, Some(deadline), WaitKind::Semaphore)?;
         Ok((acquired == Acquired::Granted).then(|| Permit { semaphore: self, count }))
     }
 

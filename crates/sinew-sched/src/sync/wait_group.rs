@@ -13,6 +13,8 @@ use sinew_fiber::Refused;
 use sinew_sync::{Arc, Mutex};
 
 use crate::clock::now;
+use crate::dump::WaitKind;
+use crate::notes::What;
 use crate::wait::{Awaited, Node, Queue, TOLD, Waiting, tell_each};
 
 /// A group of members, and a way to wait until none is left. It may then be used again.
@@ -114,7 +116,7 @@ impl Group {
         // SAFETY: the node is new, and `Waiting` does not let it go before it was told or removed.
         unsafe { inner.queue.push(&node) };
         drop(inner);
-        Waiting::new(self, &node).wait(deadline)
+        Waiting::new(self, &node).wait(deadline, What::at(WaitKind::WaitGroup, self))
     }
 
     fn remove_member(&self) {

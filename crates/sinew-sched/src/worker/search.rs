@@ -7,10 +7,12 @@
 use std::time::Duration;
 
 use sinew_core::Instant;
+use sinew_sync::atomic::Ordering;
 use sinew_sync::hint::spin_loop;
 
-use super::{Queues, Worker, count};
+use super::{Queues, Worker};
 use crate::clock::system_now;
+use crate::counters::{count, raise};
 use crate::placement;
 use crate::queues::Steal;
 use crate::shared::{Inbox, OVERDUE};
@@ -90,6 +92,7 @@ impl Worker {
     /// more rarely.
     #[inline]
     fn wake_for(&self, backlog: usize) {
+        raise(&self.inbox.own.longest, backlog);
         if backlog < 2 && !self.unwatched.get() {
             let lone = self.lone.get();
             if lone > 0 {
@@ -118,8 +121,7 @@ impl Worker {
 
     #[inline]
     fn find_any(&self) -> Option<&'static Task> {
-        let turn = self.turns.get().wrapping_add(1);
-        self.turns.set(turn);
+        let turn = count(&self.inbox.own.turns) as u32;
         if turn.is_multiple_of(FAIR)
             && let Some(task) = self.find_fairly()
         {
@@ -148,6 +150,7 @@ impl Worker {
     #[cold]
     fn find_stepping(&self) -> Option<&'static Task> {
         let left = self.steps.get().filter(|left| *left > 0)?;
+        self.look_at_the_clock();
         self.receive();
         self.timers().expire(&self.shared.clock);
         self.shared.serve_if_late();
@@ -161,14 +164,17 @@ impl Worker {
     /// which the newest would else keep waiting.
     #[cold]
     fn find_fairly(&self) -> Option<&'static Task> {
+        let turn = self.inbox.own.turns.load(Ordering::Relaxed) as u32;
+        self.look_at_the_clock();
         self.receive();
+        raise(&self.inbox.own.longest, self.ready.len());
         self.timers().expire(&self.shared.clock);
         self.shared.serve_if_late();
-        if self.turns.get().is_multiple_of(FAIR * OTHERS) {
+        if turn.is_multiple_of(FAIR * OTHERS) {
             self.ring_overdue();
         }
         let (own, outsiders) = (&self.shared.stealers[self.index].new, &self.shared.injector);
-        let oldest = if (self.turns.get() / FAIR).is_multiple_of(2) {
+        let oldest = if (turn / FAIR).is_multiple_of(2) {
             outsiders.steal().or_else(|| own.steal())
         } else {
             own.steal().or_else(|| outsiders.steal())
@@ -210,6 +216,7 @@ impl Worker {
                 self.timers().expire(&self.shared.clock);
                 let found = self.find().or_else(|| self.steal());
                 if let Some(task) = found {
+                    self.look_at_the_clock();
                     if slept {
                         self.hand_over_the_watch();
                     }
@@ -245,6 +252,7 @@ impl Worker {
             false => None,
         });
         if stolen.is_some() {
+            count(&self.inbox.own.steals);
             self.shared.found_something();
         }
         stolen

@@ -96,7 +96,8 @@ impl Watchdog {
 
     /// Has a dump of `runtime` printed if there is a hang.
     pub(crate) fn watch(&self, runtime: &Runtime) {
-        self.watch_dump(Box::new(runtime.dumper()));
+        let dump = runtime.dumper();
+        self.watch_dump(Box::new(move || dump().to_string()));
     }
 
     pub(crate) fn watch_dump(&self, dump: Dump) {

@@ -10,6 +10,8 @@ use crate::case::{Attempt, Case, Enrolled};
 use crate::chan::operation::Sending;
 use crate::chan::slot::Slot;
 use crate::chan::{GIVEN, SendError, Tried, Unsent};
+use crate::dump::WaitKind;
+use crate::notes::What;
 use crate::wait::{Awaited, Node};
 
 /// An item on its way to all receivers: see [`Sender::send_async`](super::Sender::send_async) and
@@ -64,6 +66,10 @@ impl<T> Attempt for SendCase<'_, T> {
 
     fn under_lock(&self, change: &mut dyn FnMut()) {
         self.channel.under_lock(change);
+    }
+
+    fn what(&self) -> What {
+        What::at(WaitKind::SendBroadcast, self.channel)
     }
 }
 
@@ -129,6 +135,10 @@ impl<T> Attempt for RecvCase<'_, T> {
 
     fn under_lock(&self, change: &mut dyn FnMut()) {
         self.channel().under_lock(change);
+    }
+
+    fn what(&self) -> What {
+        What::at(WaitKind::RecvBroadcast, self.channel())
     }
 }
 

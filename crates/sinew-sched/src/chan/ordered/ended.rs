@@ -65,6 +65,8 @@ mod tests {
 
     use super::*;
     use crate::case::{Attempt, block};
+    use crate::dump::WaitKind;
+    use crate::notes::What;
     use crate::select;
     use crate::task::Settled;
     use crate::wait::Awaited;
@@ -94,6 +96,10 @@ mod tests {
 
         fn under_lock(&self, change: &mut dyn FnMut()) {
             self.1.under_lock(self.0, change);
+        }
+
+        fn what(&self) -> What {
+            What::end_of(self.0.id())
         }
     }
 
@@ -148,7 +154,7 @@ mod tests {
                         old = node.replace_waiter(Waiter::current());
                     }
                 });
-                assert!(node.wait(None).unwrap());
+                assert!(node.wait(None, What::of(WaitKind::Join)).unwrap());
             }
             assert!(wait.attempt());
             ends.join().unwrap();

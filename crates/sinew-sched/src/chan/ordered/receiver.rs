@@ -14,7 +14,9 @@ use crate::case::{Async, Attempt, Case, Enrolled, block};
 use crate::chan;
 use crate::chan::error::RecvError;
 use crate::clock::now;
+use crate::dump::WaitKind;
 use crate::join::JoinHandle;
+use crate::notes::What;
 use crate::select::Source;
 use crate::task::Task;
 use crate::wait::{Awaited, Node};
@@ -245,6 +247,13 @@ impl<T> Attempt for RecvCase<'_, T> {
         match self.task() {
             None => self.arrival.under_lock(change),
             Some(task) => self.ended.under_lock(task, change),
+        }
+    }
+
+    fn what(&self) -> What {
+        match self.task() {
+            None => What::of(WaitKind::RecvOrdered),
+            Some(task) => What::end_of(task.id()),
         }
     }
 }

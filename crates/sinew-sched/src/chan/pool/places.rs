@@ -37,6 +37,8 @@ use super::{Pooled, TakeError};
 use crate::case::{Attempt, Case, Enrolled};
 use crate::chan::lock::Lock;
 use crate::chan::slot::Slot;
+use crate::dump::WaitKind;
+use crate::notes::What;
 use crate::wait::{Awaited, Node, Queue, tell_each_under};
 
 /// What a node is told: that there is an item in its slot.
@@ -323,6 +325,10 @@ impl<T> Attempt for TakeCase<'_, T> {
     fn under_lock(&self, change: &mut dyn FnMut()) {
         let _state = self.places.state.lock();
         change();
+    }
+
+    fn what(&self) -> What {
+        What::at(WaitKind::Pool, self.places)
     }
 }
 

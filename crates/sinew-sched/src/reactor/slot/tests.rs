@@ -14,7 +14,7 @@ fn read(slot: &Slot, there: &AtomicBool) {
             }
             slot.clear(seen, Interest::READ);
         }
-        assert!(block(&Readiness { slot, interest: Interest::READ }, None).unwrap());
+        assert!(block(&Readiness { slot, fd: 0, interest: Interest::READ }, None).unwrap());
     }
 }
 
@@ -70,7 +70,9 @@ fn who_waits_is_told_of_the_close() {
             let slot = slot.clone();
             move || {
                 while !slot.seen().is_closed() {
-                    assert!(block(&Readiness { slot: &slot, interest: Interest::READ }, None).unwrap());
+                    assert!(
+                        block(&Readiness { slot: &slot, fd: 0, interest: Interest::READ }, None).unwrap()
+                    );
                 }
             }
         });

@@ -169,6 +169,10 @@ impl Attempt for AfterEnrolling {
 
     fn under_lock(&self, _: &mut dyn FnMut()) {}
 
+    fn what(&self) -> What {
+        self.0.what()
+    }
+
     fn deadline(&self) -> Option<Instant> {
         self.0.deadline()
     }

@@ -1,0 +1,116 @@
+//! What a runtime is doing, for whoever looks at one that hangs.
+//!
+//! A dump reads atomics, the list of slots and the table of names. It waits for no worker and no task, and touches no
+//! cell and no stack that belongs to either, so it may be made at any time and on any thread. Each task is seen as it is
+//! at one moment ([`crate::notes`]), all of them at different ones. What was not the same from the beginning to the end of
+//! a look is left out.
+//!
+//! The locks that it takes, of the lists of slots and names, are held by others for some instructions only, and never
+//! while code of a task runs.
+
+mod json;
+mod kind;
+mod task;
+mod worker;
+
+use std::fmt;
+use std::time::Duration;
+
+use sinew_core::Instant;
+
+use crate::blocking::pool::BlockingDump;
+use crate::shared::Shared;
+pub use kind::WaitKind;
+pub use task::{HandleState, TaskDump, TaskState, Wait};
+pub use worker::{WorkerDump, WorkerState};
+
+/// Tasks that the text of a dump shows.
+const MOST_SHOWN: usize = 200;
+
+/// What a runtime was doing: see [`Runtime::dump`](crate::Runtime::dump). Its `Display` is for people, and shows up to
+/// 200 tasks; [`to_json`](Dump::to_json) is for tools, and has all of them.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Dump {
+    /// When it was made, on the clock of the runtime.
+    pub now: Instant,
+    /// How far the runtime is: `open`, `shutting down` or `stopping`.
+    pub phase: &'static str,
+    /// How many tasks were spawned and have not ended.
+    pub active: u64,
+    /// How many tasks were spawned by threads that are no workers.
+    pub spawned_outside: u64,
+    /// How many of those, and of tasks that such threads have woken, wait for a worker to take them.
+    pub queued_outside: usize,
+    /// How many descriptors are registered with the reactor; none if there is no reactor.
+    pub descriptors: Option<usize>,
+    /// The blocking calls, and their threads.
+    pub blocking: BlockingDump,
+    /// The workers, in the order of their numbers.
+    pub workers: Vec<WorkerDump>,
+    /// The tasks: those that have not ended, and those that have but whose result nobody has taken.
+    pub tasks: Vec<TaskDump>,
+}
+
+impl Shared {
+    pub(crate) fn dump(&self) -> Dump {
+        Dump {
+            now: self.clock.now(),
+            phase: self.phase(),
+            active: self.active(),
+            spawned_outside: self.spawned_outside(),
+            queued_outside: self.injector.len(),
+            descriptors: self.descriptors(),
+            blocking: self.blocking.counts(),
+            workers: self.dump_workers(),
+            tasks: self.dump_tasks(),
+        }
+    }
+}
+
+impl Dump {
+    /// The dump as one object of JSON; `docs/operations.md` has its shape.
+    pub fn to_json(&self) -> String {
+        json::of(self)
+    }
+}
+
+impl fmt::Display for Dump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "runtime: {} workers, {} tasks, {} spawned from outside, {}",
+            self.workers.len(),
+            self.active,
+            self.spawned_outside,
+            self.phase
+        )?;
+        writeln!(f, "injector: {} queued", self.queued_outside)?;
+        if let Some(descriptors) = self.descriptors {
+            writeln!(f, "reactor: {descriptors} descriptors")?;
+        }
+        let BlockingDump { threads, idle, queued, running, alone } = self.blocking;
+        writeln!(
+            f,
+            "blocking: {threads} threads, {idle} idle; {queued} calls queued, {running} running, of which nobody waits for {alone}"
+        )?;
+        for (index, worker) in self.workers.iter().enumerate() {
+            worker.write(f, index, self.now)?;
+        }
+        let live = || self.tasks.iter().filter(|task| task.state != TaskState::Ended);
+        live().take(MOST_SHOWN).try_for_each(|task| task.write(f, self.now))?;
+        let shown = live().count();
+        if shown > MOST_SHOWN {
+            writeln!(f, "and {} more tasks", shown - MOST_SHOWN)?;
+        }
+        writeln!(f, "{} ended tasks whose result nobody has taken", self.tasks.len() - shown)
+    }
+}
+
+/// A duration for people: whole milliseconds are enough above one.
+fn rounded(duration: Duration) -> Duration {
+    match duration.as_millis() {
+        0 => duration,
+        millis => Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)),
+    }
+}

@@ -1,0 +1,235 @@
+//! One task, as a dump sees it.
+
+use std::fmt;
+use std::panic::Location;
+use std::ptr;
+use std::time::Duration;
+
+use sinew_core::Instant;
+use sinew_fiber::Level;
+use sinew_sync::atomic::Ordering;
+
+use super::{WaitKind, rounded};
+use crate::notes::{Noted, age, worker_of};
+use crate::shared::{Inbox, Shared};
+use crate::slots::TaskId;
+use crate::state::Seen;
+use crate::task::{DETACHED, DONE, Task};
+
+/// What a task is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum TaskState {
+    /// It is in a queue.
+    Ready,
+    /// It runs, or is about to be seen doing something else.
+    Running,
+    /// It waits.
+    Parked,
+    /// It has ended, and nobody has taken its result.
+    Ended,
+}
+
+/// What has become of a task's handle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum HandleState {
+    /// Somebody has it.
+    Kept,
+    /// Somebody waits by it for the task to end.
+    Joining,
+    /// It is gone: the task goes on alone.
+    Detached,
+}
+
+/// What a parked task waits for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Wait {
+    /// The kind of thing.
+    pub kind: WaitKind,
+    /// The address of the thing, if it has one: the same for all who wait for the same.
+    pub object: Option<usize>,
+    /// The descriptor that it waits for.
+    pub fd: Option<i32>,
+    /// The task whose end it waits for.
+    pub task: Option<TaskId>,
+    /// When it goes on at the latest, on the clock of the runtime.
+    pub deadline: Option<Instant>,
+    /// The kinds of the cases of a select, up to eight.
+    pub cases: Vec<WaitKind>,
+}
+
+/// One task: see [`Dump`](crate::Dump).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TaskDump {
+    /// Its number.
+    pub id: TaskId,
+    /// Its name, if it has one and has not ended.
+    pub name: Option<String>,
+    /// What it is doing.
+    pub state: TaskState,
+    /// Whether somebody woke it before it could park.
+    pub notified: bool,
+    /// Whether it was cancelled or killed.
+    pub level: Option<Level>,
+    /// What has become of its handle.
+    pub handle: HandleState,
+    /// The worker that runs it, or that it has to go on on.
+    pub worker: Option<usize>,
+    /// Where it was spawned.
+    pub spawned_at: Option<&'static Location<'static>>,
+    /// What it waits for, if it is parked and has been for the time of the look.
+    pub wait: Option<Wait>,
+    /// For how long it has been parked, or, if it never has, since it was spawned. Too long by up to 61 turns of its worker
+    /// and some milliseconds.
+    pub since: Option<Duration>,
+}
+
+impl Shared {
+    pub(super) fn dump_tasks(&self) -> Vec<TaskDump> {
+        let now = self.clock.coarse();
+        let slots = self.chunks().into_iter().flatten();
+        let mut tasks: Vec<TaskDump> = slots.filter_map(|task| self.look(task, now)).collect();
+        let names = self.names.lock();
+        if !names.is_empty() {
+            tasks.iter_mut().for_each(|task| task.name = names.get(&task.id).map(|name| name.to_string()));
+        }
+        tasks
+    }
+
+    /// The task in a slot, if there is one.
+    fn look(&self, task: &Task, now: Instant) -> Option<TaskDump> {
+        let seen = task.state.see()?;
+        let (join, level) = (task.join.load(Ordering::Relaxed), task.word.level());
+        let handle = match join {
+            DETACHED => HandleState::Detached,
+            node if node.is_null() || node == DONE => HandleState::Kept,
+            _ => HandleState::Joining,
+        };
+        let runs = |inbox: &Inbox| ptr::eq(inbox.own.running.load(Ordering::Relaxed), task);
+        let runs_on = self.inboxes.iter().position(runs);
+        let state = match runs_on {
+            _ if join == DONE => TaskState::Ended,
+            _ if seen.is_parked => TaskState::Parked,
+            Some(_) => TaskState::Running,
+            None => TaskState::Ready,
+        };
+        let (spawned_at, stamp) = (task.notes.site(), task.notes.stamp());
+        let noted = if state == TaskState::Parked { parked(task, &seen) } else { None };
+        let (worker, since) = match (state, &noted) {
+            (TaskState::Parked, Some(noted)) => (worker_of(noted.stamp), Some(age(noted.stamp, now))),
+            (TaskState::Running, _) => (runs_on, None),
+            // One that has parked before is queued where it has to go on, nobody knows since when.
+            (TaskState::Ready, _) => (worker_of(stamp), worker_of(stamp).is_none().then(|| age(stamp, now))),
+            _ => (None, None),
+        };
+        let Seen { id, notified, .. } = seen;
+        let wait = noted.map(wait_of);
+        let task_dump =
+            TaskDump { id, name: None, state, notified, level, handle, worker, spawned_at, wait, since };
+        // The rest may be about the next task of the slot: then this one has ended.
+        (task.state.id() == id).then_some(task_dump)
+    }
+}
+
+/// What is noted about a task that was seen parked. A look may fail because the task goes on: it is looked at once more.
+fn parked(task: &Task, seen: &Seen) -> Option<Noted> {
+    task.notes.of_parked(&task.state, seen).or_else(|| task.notes.of_parked(&task.state, seen))
+}
+
+fn wait_of(noted: Noted) -> Wait {
+    let (kind, object) = (noted.what.kind(), noted.what.object());
+    let task = (kind == WaitKind::Join).then(|| TaskId::new(object as u32, 0).slot().id());
+    let fd = kind.is_of_a_descriptor().then_some(object as i32);
+    let has_address = object != 0 && fd.is_none() && !matches!(kind, WaitKind::Join | WaitKind::Sleep);
+    let object = has_address.then_some(object as usize);
+    Wait { kind, object, fd, task, deadline: noted.deadline(), cases: noted.cases() }
+}
+
+impl TaskState {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            TaskState::Ready => "queued",
+            TaskState::Running => "running",
+            TaskState::Parked => "parked",
+            TaskState::Ended => "ended",
+        }
+    }
+}
+
+impl HandleState {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            HandleState::Kept => "not joined yet",
+            HandleState::Joining => "joined",
+            HandleState::Detached => "detached",
+        }
+    }
+}
+
+pub(super) fn level_word(level: Level) -> &'static str {
+    match level {
+        Level::Cancel => "cancelled",
+        Level::Kill => "killed",
+    }
+}
+
+impl TaskDump {
+    pub(super) fn write(&self, f: &mut fmt::Formatter<'_>, now: Instant) -> fmt::Result {
+        write!(f, "task {}", self.id)?;
+        if let Some(name) = &self.name {
+            write!(f, " {name:?}")?;
+        }
+        write!(f, ": {}", self.state.as_str())?;
+        if let (TaskState::Running, Some(worker)) = (self.state, self.worker) {
+            write!(f, " on worker {worker}")?;
+        }
+        if self.notified {
+            write!(f, ", notified")?;
+        }
+        if let Some(level) = self.level {
+            write!(f, ", {}", level_word(level))?;
+        }
+        write!(f, ", {}", self.handle.as_str())?;
+        if let Some(wait) = &self.wait {
+            write!(f, "; waits for: ")?;
+            wait.write(f, now)?;
+        }
+        if let Some(since) = self.since {
+            write!(f, "; for {:?}", rounded(since))?;
+        }
+        if let (TaskState::Parked | TaskState::Ready, Some(worker)) = (self.state, self.worker) {
+            write!(f, "; belongs to worker {worker}")?;
+        }
+        if let Some(site) = self.spawned_at {
+            write!(f, "; spawned at {}:{}", site.file(), site.line())?;
+        }
+        writeln!(f)
+    }
+}
+
+impl Wait {
+    fn write(&self, f: &mut fmt::Formatter<'_>, now: Instant) -> fmt::Result {
+        write!(f, "{}", self.kind)?;
+        if let Some(task) = self.task {
+            write!(f, " of task {task}")?;
+        }
+        if let Some(object) = self.object {
+            write!(f, " at {object:#x}")?;
+        }
+        if let Some(fd) = self.fd {
+            write!(f, ", fd {fd}")?;
+        }
+        if !self.cases.is_empty() {
+            let cases: Vec<&str> = self.cases.iter().map(|case| case.as_str()).collect();
+            write!(f, " of [{}]", cases.join("; "))?;
+        }
+        match self.deadline {
+            None => Ok(()),
+            Some(deadline) if deadline <= now => write!(f, ", due since {:?}", rounded(now - deadline)),
+            Some(deadline) => write!(f, ", {:?} left", rounded(deadline - now)),
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! What is noted about a task for those who look on: where it was spawned, what it waits for and since when.
+//!
+//! Notes are plain atomics in the slot, on a cache line of their own. Whoever runs the task writes them, by one store
+//! each; nothing that the scheduler does depends on them. Anybody may read them at any time.
+//!
+//! # Writing
+//!
+//! A spawn writes them before it publishes the task. A park writes them before the commit that makes the task *parked*
+//! ([`StateWord::commit_park`]), so whoever sees *parked* sees the notes of that park or of a later one.
+//!
+//! # Reading
+//!
+//! A task may go on, park elsewhere or end while its notes are read. So they are read twice, after the state word each
+//! time, and taken if both times the same task was parked and both copies are the same ([`Notes::of_parked`]). That is
+//! enough: if one copy had a part of another park in it, then what was read of that park, by its release, shows that the
+//! task had gone on, so the second look at the state finds it so, or parked again; and who sees that commit sees all
+//! that was noted before it. What was read of it in the first copy must then differ in the second, unless both parks say
+//! the same.
+//!
+//! Model: `notes_are_of_one_park`.
+//!
+//! # Whose the stack is
+//!
+//! The stamp of a park has the number of the worker that a body must go on on, or [`ANYWHERE`]. Only that worker writes
+//! its own number, only for a stack that stays with it ([`Core::marks`](crate::core::Core)), and every spawn and park
+//! overwrites the stamp. So a worker that finds *parked* in the state and itself in the stamp has parked that task
+//! itself, and nobody else continues it: it may look at the stack.
+//!
+//! # Time
+//!
+//! Stamps have the time of the worker's last look at a coarse clock: when it began to search for work, and every 61 turns.
+//! So "since" may be early by so many turns, and by some milliseconds (the clock's tick and the stamp's unit).
+
+use std::os::fd::RawFd;
+use std::panic::Location;
+use std::ptr;
+use std::time::Duration;
+
+use sinew_core::Instant;
+use sinew_sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use crate::dump::WaitKind;
+use crate::reactor::Interest;
+use crate::slots::TaskId;
+use crate::state::{Seen, StateWord};
+
+/// The worker in the stamp of a body that may go on anywhere.
+pub(crate) const ANYWHERE: u64 = WORKERS - 1;
+
+/// Stamps are a time above the number of a worker.
+const WORKERS: u64 = 1 << 16;
+/// A stamp's unit of time is so many nanoseconds, as a power of two.
+const UNIT: u32 = 20;
+
+const KIND: u32 = 56;
+const HAS_DEADLINE: u64 = 1 << 55;
+const OBJECT: u64 = HAS_DEADLINE - 1;
+
+/// A stamp of `worker` at this time.
+pub(crate) fn stamp(time: Instant, worker: usize) -> u64 {
+    let worker = u64::try_from(worker).unwrap_or(ANYWHERE).min(ANYWHERE);
+    ((time.as_nanos() >> UNIT) * WORKERS) | worker
+}
+
+/// How long before `now` a stamp was made.
+pub(crate) fn age(stamp: u64, now: Instant) -> Duration {
+    Duration::from_nanos((now.as_nanos() >> UNIT).saturating_sub(stamp / WORKERS) << UNIT)
+}
+
+/// The worker that a stamp is of.
+pub(crate) fn worker_of(stamp: u64) -> Option<usize> {
+    Some(stamp % WORKERS).filter(|worker| *worker != ANYWHERE).map(|worker| worker as usize)
+}
+
+/// What is waited for: a kind, an object of that kind, and whether there is a deadline.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct What(u64);
+
+impl What {
+    /// Something of this kind.
+    #[inline(always)]
+    pub(crate) const fn of(kind: WaitKind) -> What {
+        What((kind as u64) << KIND)
+    }
+
+    /// The object at this address.
+    #[inline(always)]
+    pub(crate) fn at<T: ?Sized>(kind: WaitKind, object: &T) -> What {
+        What(What::of(kind).0 | ptr::from_ref(object).addr() as u64 & OBJECT)
+    }
+
+    /// The end of a task.
+    #[inline(always)]
+    pub(crate) fn end_of(task: TaskId) -> What {
+        What(What::of(WaitKind::Join).0 | task.index() as u64)
+    }
+
+    /// That a descriptor is ready.
+    pub(crate) fn ready(fd: RawFd, interest: Interest) -> What {
+        let kind = match interest {
+            Interest::READ => WaitKind::Readable,
+            Interest::WRITE => WaitKind::Writable,
+            _ => WaitKind::ReadableOrWritable,
+        };
+        What(What::of(kind).0 | fd as u64 & OBJECT)
+    }
+
+    /// A time.
+    pub(crate) fn until(deadline: Instant) -> What {
+        What(What::of(WaitKind::Sleep).0 | deadline.as_nanos().min(OBJECT))
+    }
+
+    /// The same, with a deadline, which is noted beside it.
+    pub(crate) fn with_deadline(self) -> What {
+        What(self.0 | HAS_DEADLINE)
+    }
+
+    /// Itself, unless nothing is known: then something of this kind.
+    pub(crate) fn or(self, kind: WaitKind) -> What {
+        if self == What::of(WaitKind::Await) { What::of(kind) } else { self }
+    }
+
+    pub(crate) fn kind(self) -> WaitKind {
+        WaitKind::from_u8((self.0 >> KIND) as u8)
+    }
+
+    pub(crate) fn object(self) -> u64 {
+        self.0 & OBJECT
+    }
+}
+
+#[repr(align(64))]
+pub(crate) struct Notes {
+    site: AtomicPtr<Location<'static>>,
+    what: AtomicU64,
+    /// The kinds of the first eight cases of a select, one more than its number in each byte.
+    cases: AtomicU64,
+    deadline: AtomicU64,
+    stamp: AtomicU64,
+}
+
+/// A copy of the notes of a task that is parked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Noted {
+    pub(crate) what: What,
+    cases: u64,
+    deadline: u64,
+    pub(crate) stamp: u64,
+}
+
+impl Noted {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        match self.what.kind() {
+            WaitKind::Sleep => Some(Instant::from_nanos(self.what.object())),
+            _ if self.what.0 & HAS_DEADLINE == 0 => None,
+            _ => Some(Instant::from_nanos(self.deadline)),
+        }
+    }
+
+    pub(crate) fn cases(&self) -> Vec<WaitKind> {
+        let is_select = self.what.kind() == WaitKind::Select;
+        let cases = self.cases.to_le_bytes().into_iter().take_while(|case| is_select && *case > 0);
+        cases.map(|case| WaitKind::from_u8(case - 1)).collect()
+    }
+}
+
+impl Notes {
+    pub(crate) fn new() -> Notes {
+        Notes {
+            site: AtomicPtr::new(ptr::null_mut()),
+            what: AtomicU64::new(0),
+            cases: AtomicU64::new(0),
+            deadline: AtomicU64::new(0),
+            stamp: AtomicU64::new(0),
+        }
+    }
+
+    /// The task is about to be published.
+    #[inline(always)]
+    pub(crate) fn spawned(&self, site: &'static Location<'static>, stamp: u64) {
+        self.site.store(ptr::from_ref(site).cast_mut(), Ordering::Release);
+        self.stamp.store(stamp | ANYWHERE, Ordering::Release);
+    }
+
+    /// The task is about to park; `stamp` has the worker that it must go on on.
+    #[inline(always)]
+    pub(crate) fn parks(&self, what: What, stamp: u64) {
+        self.what.store(what.0, Ordering::Release);
+        self.stamp.store(stamp, Ordering::Release);
+    }
+
+    /// The wait that is about to be noted has this deadline.
+    pub(crate) fn set_deadline(&self, deadline: Instant) {
+        self.deadline.store(deadline.as_nanos(), Ordering::Release);
+    }
+
+    /// The select that is about to be noted has cases of these kinds.
+    pub(crate) fn set_cases(&self, kinds: impl Iterator<Item = WaitKind>) {
+        let mut cases = [0; 8];
+        cases.iter_mut().zip(kinds).for_each(|(case, kind)| *case = kind as u8 + 1);
+        self.cases.store(u64::from_le_bytes(cases), Ordering::Release);
+    }
+
+    /// Where the task was spawned.
+    pub(crate) fn site(&self) -> Option<&'static Location<'static>> {
+        // SAFETY: it is null or has come from a reference that lives for ever.
+        unsafe { self.site.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The last stamp, of a spawn or a park.
+    pub(crate) fn stamp(&self) -> u64 {
+        self.stamp.load(Ordering::Acquire)
+    }
+
+    fn copy(&self) -> Noted {
+        Noted {
+            what: What(self.what.load(Ordering::Acquire)),
+            cases: self.cases.load(Ordering::Acquire),
+            deadline: self.deadline.load(Ordering::Acquire),
+            stamp: self.stamp(),
+        }
+    }
+
+    /// What was noted when the task was `seen` parked. None if it did not stay so while it was looked at.
+    pub(crate) fn of_parked(&self, state: &StateWord, seen: &Seen) -> Option<Noted> {
+        let first = self.copy();
+        let again = state.see()?;
+        let stayed = seen.is_parked && again.is_parked && again.id == seen.id;
+        (stayed && self.copy() == first).then_some(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sinew_sync::{Arc, model, thread};
+
+    use super::*;
+
+    /// A task parks twice while somebody reads: what is taken is of one of the two.
+    #[test]
+    fn what_is_read_is_of_one_park() {
+        model("notes_are_of_one_park", || {
+            let slot = Arc::new((StateWord::new(5), Notes::new()));
+            slot.0.publish();
+            slot.0.begin();
+            let task = {
+                let slot = slot.clone();
+                thread::spawn(move || {
+                    for park in 1..=2 {
+                        slot.1.parks(What(park), park);
+                        assert!(slot.0.commit_park());
+                        if park == 1 {
+                            assert!(slot.0.unpark(0));
+                        }
+                    }
+                })
+            };
+            if let Some(seen) = slot.0.see()
+                && let Some(noted) = slot.1.of_parked(&slot.0, &seen)
+            {
+                assert!(matches!((noted.what.0, noted.stamp), (1, 1) | (2, 2)), "{noted:?}");
+            }
+            task.join().unwrap();
+            let seen = slot.0.see().expect("there is a task");
+            assert_eq!(slot.1.of_parked(&slot.0, &seen).map(|noted| noted.what), Some(What(2)));
+        });
+    }
+}
