@@ -42,6 +42,16 @@ pub(crate) fn pin(cpu: usize) {
     }
 }
 
+/// Lets this thread run on all processors that the process may use, whatever it inherited.
+pub(crate) fn unpin() {
+    // SAFETY: as above.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        allowed().iter().for_each(|cpu| libc::CPU_SET(*cpu, &mut set));
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+    }
+}
+
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     #[test]
@@ -53,6 +63,12 @@ mod tests {
             super::allowed_now()
         });
         assert_eq!(pinned.join().unwrap(), [cpu]);
+        let unpinned = sinew_sync::thread::spawn(move || {
+            super::pin(cpu);
+            super::unpin();
+            super::allowed_now()
+        });
+        assert_eq!(unpinned.join().unwrap(), super::allowed());
         assert_eq!(super::allowed_now(), before);
     }
 }

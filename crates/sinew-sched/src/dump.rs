@@ -34,7 +34,7 @@ impl Shared {
     }
 
     fn write(&self, text: &mut String) -> std::fmt::Result {
-        let (workers, active) = (self.inboxes.len(), self.active());
+        let (workers, active) = (self.in_service().count(), self.active());
         let outside = self.spawned_outside();
         writeln!(
             text,
@@ -43,7 +43,7 @@ impl Shared {
         )?;
         writeln!(text, "injector: {} queued", self.injector.len())?;
         let now = self.clock.now();
-        for (index, inbox) in self.inboxes.iter().enumerate() {
+        for (index, inbox) in self.in_service() {
             self.write_worker(text, index, inbox, now)?;
         }
         let (shown, rest, unclaimed) = self.tasks();
