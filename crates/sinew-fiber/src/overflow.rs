@@ -220,8 +220,8 @@ impl Line {
 /// An alternate stack that we made, for as long as its thread lives.
 struct AlternateStack(Cell<Option<(NonNull<u8>, usize)>>);
 
-/// What our handler needs beyond the kernel's own frame.
-const LEAST_ROOM: usize = 4 << 10;
+/// What our handlers need beyond the kernel's own frame: a scheduler's may walk the stack that it interrupted.
+const LEAST_ROOM: usize = 16 << 10;
 
 /// What the handlers that it chains to may need as well.
 const AMPLE_ROOM: usize = 32 << 10;

@@ -5,7 +5,7 @@ pub use crate::bindings::{Inherited, inherit_bindings};
 pub use crate::control::{Remote, Word};
 pub use crate::raise::abandon;
 pub use crate::scopes::{is_shielded, open_scope, polling};
-pub use crate::switch::{Entry, StackPointer, prepare, switch};
+pub use crate::switch::{Entry, StackPointer, is_switching, prepare, switch};
 pub use crate::task::{
     Place, Running, TaskSetup, in_task, is_running, leave_tasks, place_task_root, run_task,
     set_task_bindings, set_task_mask, set_task_name,

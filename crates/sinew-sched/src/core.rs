@@ -14,6 +14,7 @@ use std::ptr;
 use sinew_core::Signal;
 use sinew_fiber::raw::{Remote, StackPointer, TaskSetup, place_task_root, prepare, run_task};
 use sinew_fiber::{Hook, Raised, Root, Stack, StackError, StackSize, Value};
+use sinew_sync::atomic::{AtomicUsize, Ordering};
 
 use crate::reach;
 use crate::shared::Shared;
@@ -100,6 +101,7 @@ impl Core {
         unsafe {
             core.write(fresh);
             (*core).sp.0.set(prepare(top, worker::core_main, core.cast()));
+            (*core).count().fetch_add(1, Ordering::Relaxed);
         }
         Ok(core)
     }
@@ -108,8 +110,15 @@ impl Core {
     #[inline(always)]
     pub(crate) fn go_to(&self, worker: usize) {
         if self.worker.get() != worker {
+            self.count().fetch_sub(1, Ordering::Relaxed);
             self.worker.set(worker);
+            self.count().fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// How many cores its worker has.
+    fn count(&self) -> &AtomicUsize {
+        &self.shared.inboxes[self.worker.get()].cores
     }
 
     /// Gives a spare core's stack back.
@@ -119,7 +128,8 @@ impl Core {
     /// `core` came from [`Core::new`], is not active, has no task, and is not used again.
     pub(crate) unsafe fn free(core: *const Core) {
         // SAFETY: the caller's promise. With the root goes the stack that the core lies in: the core is moved out first.
-        drop(unsafe { core.read() });
+        let core = unsafe { core.read() };
+        core.count().fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Runs the body of `task` as a root on this core.

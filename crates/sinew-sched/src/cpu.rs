@@ -81,6 +81,12 @@ mod tests {
             super::allowed_now()
         });
         assert_eq!(pinned.join().unwrap(), [cpu]);
+        let unpinned = sinew_sync::thread::spawn(move || {
+            super::pin(cpu);
+            super::unpin();
+            super::allowed_now()
+        });
+        assert_eq!(unpinned.join().unwrap(), super::allowed());
         assert_eq!(super::allowed_now(), before);
     }
 }

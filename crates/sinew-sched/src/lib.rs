@@ -83,6 +83,7 @@ mod spawn;
 mod spin_lock;
 mod state;
 pub mod sync;
+mod sysmon;
 mod task;
 mod time;
 mod timeout;
@@ -108,6 +109,7 @@ pub use sinew_fiber::{Cancelled, Level, Raised, Reason, Refused, Signal, StackSi
 pub use sleep::{Sleep, sleep_async};
 pub use slots::TaskId;
 pub use spawn::{TaskBuilder, spawn, task};
+pub use sysmon::Sysmon;
 pub use time::{sleep, sleep_until};
 pub use timeout::{Elapsed, Interval, deadline, interval, timeout};
 pub use worker::yield_now;

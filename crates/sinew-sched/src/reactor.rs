@@ -172,8 +172,16 @@ impl Server {
         events.iter().any(|event| event.token() != WAKE)
     }
 
-    /// Tells the waiters of the descriptors that there is news of.
-    pub(crate) fn tell(mut self) {
+    /// Tells the waiters of the descriptors that there is news of. Wakers that are not ours are called by a task.
+    pub(crate) fn tell(self) {
+        let foreign = self.tell_ours();
+        if !foreign.is_empty() {
+            wake_foreign(foreign);
+        }
+    }
+
+    /// The same; wakers that are not ours are for the caller to call.
+    pub(crate) fn tell_ours(mut self) -> Vec<std::task::Waker> {
         let mut foreign = Vec::new();
         for event in self.serving.events.iter().filter(|event| event.token() != WAKE) {
             let readable = event.is_readable() || event.is_read_closed() || event.is_error();
@@ -186,9 +194,6 @@ impl Server {
             slot.tell(number, interest, &mut foreign);
         }
         self.serving.events.clear();
-        drop(self);
-        if !foreign.is_empty() {
-            wake_foreign(foreign);
-        }
+        foreign
     }
 }

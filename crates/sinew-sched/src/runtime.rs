@@ -16,8 +16,9 @@ use crate::current_thread::CurrentThread;
 use crate::dump::Dump;
 use crate::future::spawn_future_on;
 use crate::join::JoinHandle;
-use crate::shared::{Report, Shared};
+use crate::shared::{MOST_WORKERS, Report, Shared};
 use crate::spawn::{Options, TaskBuilder, spawn_on};
+use crate::sysmon::{self, Sysmon};
 use crate::worker::{self, Queues, Worker};
 
 /// The options of a runtime.
@@ -38,6 +39,7 @@ pub struct Builder {
     pin_workers: Option<bool>,
     look_again: bool,
     blocking: Limits,
+    sysmon: Sysmon,
 }
 
 impl Builder {
@@ -96,8 +98,15 @@ impl Builder {
         self
     }
 
+    /// What looks after workers that are stuck: see [`Sysmon`], also for what it is if not said.
+    pub fn sysmon(mut self, sysmon: Sysmon) -> Builder {
+        self.sysmon = sysmon;
+        self
+    }
+
     /// Whether a worker that is idle while others are busy looks every now and then if one of them is stuck with tasks
-    /// that it could take. Without that it sleeps until somebody wakes it: for tests of whether somebody does.
+    /// that it could take, and sysmon does. Without that it sleeps until somebody wakes it: for tests of whether
+    /// somebody does.
     #[doc(hidden)]
     pub fn safety_nets(mut self, on: bool) -> Builder {
         self.look_again = on;
@@ -108,14 +117,22 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// If the system cannot start a thread, or has no stack of the size that was asked for.
+    /// If the system cannot start a thread, or has no stack of the size that was asked for; if there were to be more than
+    /// 16,384 workers.
     pub fn build(self) -> std::io::Result<Runtime> {
         let workers = self.workers.unwrap_or_else(cpu::parallelism);
-        let (shared, queues) = self.share(workers)?;
+        if workers > MOST_WORKERS {
+            let text = format!("a runtime has at most {MOST_WORKERS} workers, not {workers}");
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, text));
+        }
+        let settings = if self.look_again { self.sysmon.clone() } else { Sysmon::off() };
+        let temporary = settings.most_temporary(workers);
+        let (shared, mut queues) = self.share(workers, temporary)?;
+        let spare = queues.split_off(workers);
         let (cpus, _) = (cpu::allowed(), cpu::parallelism()); // both asked before any worker is bound
         let pin = self.pin_workers.unwrap_or(workers == cpus.len()) && !cpus.is_empty();
         let ready = Arc::new(Ready::new());
-        let mut runtime = Runtime { shared, threads: Vec::new(), grace: self.grace };
+        let mut runtime = Runtime { shared, threads: Vec::new(), sysmon: None, grace: self.grace };
         for (index, queues) in queues.into_iter().enumerate() {
             let cpu = pin.then(|| cpus[index % cpus.len()]);
             let ready = ready.clone();
@@ -132,6 +149,7 @@ impl Builder {
             runtime.threads.push(thread);
         }
         ready.wait(workers)?;
+        runtime.sysmon = sysmon::start(shared, settings, spare)?;
         Ok(runtime)
     }
 
@@ -142,17 +160,17 @@ impl Builder {
     ///
     /// If there is no stack of the size that was asked for.
     pub fn build_current_thread(self) -> std::io::Result<CurrentThread> {
-        let (shared, mut queues) = self.share(1)?;
+        let (shared, mut queues) = self.share(1, 0)?;
         Ok(CurrentThread::new(shared, queues.remove(0), self.grace))
     }
 
     /// What so many workers share, and their queues.
-    fn share(&self, workers: usize) -> std::io::Result<(&'static Shared, Vec<Queues>)> {
+    fn share(&self, workers: usize, temporary: usize) -> std::io::Result<(&'static Shared, Vec<Queues>)> {
         // A worker cannot do without its first stack: a size that cannot be had is told here.
         drop(Stack::take(self.stack).map_err(std::io::Error::other)?);
-        let queues: Vec<Queues> = (0..workers).map(|_| Queues::new()).collect();
+        let queues: Vec<Queues> = (0..workers + temporary).map(|_| Queues::new()).collect();
         let clock = self.clock.clone().map_or(Clock::System, Clock::Manual);
-        let mut shared = Shared::new(&queues, self.stack, clock, self.look_again);
+        let mut shared = Shared::new(&queues, temporary, self.stack, clock, self.look_again);
         shared.blocking = Pool::new(self.blocking.clone());
         let shared: &'static Shared = Box::leak(Box::new(shared));
         if let Some(clock) = &self.clock {
@@ -190,6 +208,7 @@ impl Ready {
 pub struct Runtime {
     shared: &'static Shared,
     threads: Vec<ThreadHandle<()>>,
+    sysmon: Option<ThreadHandle<()>>,
     grace: Duration,
 }
 
@@ -207,8 +226,17 @@ impl Runtime {
     /// The options of a runtime.
     pub fn builder() -> Builder {
         let grace = Duration::from_secs(5);
-        let (stack, blocking) = (StackSize::default(), Limits::default());
-        Builder { workers: None, stack, grace, clock: None, pin_workers: None, look_again: true, blocking }
+        let (stack, blocking, sysmon) = (StackSize::default(), Limits::default(), Sysmon::default());
+        Builder {
+            workers: None,
+            stack,
+            grace,
+            clock: None,
+            pin_workers: None,
+            look_again: true,
+            blocking,
+            sysmon,
+        }
     }
 
     /// Runs `body` as a task and waits for it.
@@ -316,7 +344,7 @@ impl Runtime {
         let report = self.shared.report();
         self.shared.stop();
         if report.left == 0 {
-            for thread in self.threads.drain(..) {
+            for thread in self.threads.drain(..).chain(self.sysmon.take()) {
                 let _ = thread.join();
             }
             self.shared.give_back();

@@ -29,12 +29,16 @@
 //! counted themselves, and by threads. So the end is one exchange of the word in which the threads count ([`ENDED`]):
 //! a thread that counts before it is waited for, and one that comes later is told.
 //!
+//! Workers may come and go while the runtime lasts: see [`service`].
+//!
 //! Models: `shared_push_or_sleep`, `shared_inject_or_sleep`, `shared_work_or_sleep`, `shared_clock_or_task`,
 //! `shared_clock_or_timer`, `shared_last_end_is_seen`, `shared_late_spawn_or_end`.
 //!
 //! A runtime's `Shared` is never freed, nor are its slots: a waker may still be about to wake a worker when the
 //! task that it woke has ended, and the runtime with it. That is some hundred bytes per runtime and 64 for each task
 //! that was ever alive at once.
+
+mod service;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -44,21 +48,26 @@ use std::time::Duration;
 
 use sinew_core::Instant;
 use sinew_fiber::{Level, StackSize};
-use sinew_sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
-use sinew_sync::statics::OnceLock;
+use sinew_sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
+use sinew_sync::statics::{Mutex as OwnMutex, MutexGuard as OwnGuard, OnceLock};
 use sinew_sync::thread::{self, Thread};
 use sinew_sync::{Mutex, fence_after_rmw, park_timeout};
 
 use crate::blocking::pool::{Limits, Pool};
 use crate::clock::{Clock, system_now};
 use crate::counters::Own;
+use crate::future::wake_caught;
 use crate::placement::Watch;
 use crate::queues::{Injector, Steal};
 use crate::reactor::{Reactor, Server};
 use crate::slots::{self, CHUNK, TaskId};
+use crate::spawn::spawn_on;
 use crate::task::{DONE, Task, TaskRef};
 use crate::timers::Timers;
 use crate::worker::{Queues, Stealers};
+use service::{Duty, SysmonBed};
 
 /// How late another worker's timers are when somebody else rings them.
 pub(crate) const OVERDUE: Duration = Duration::from_millis(1);
@@ -91,11 +100,20 @@ const UP: u8 = 0;
 const PARKED: u8 = 1;
 const SERVING: u8 = 2;
 
-/// One worker that has got up, in the word of the beds, whose lower half counts those who sleep.
+/// The word of the beds: 16 bits count those who sleep, 16 those who are out of service, and the rest how often somebody
+/// has got up.
+const OUT: u64 = 1 << 16;
 const GOT_UP: u64 = 1 << 32;
 
+/// As many workers as the word can count.
+pub(crate) const MOST_WORKERS: usize = 1 << 14;
+
 fn sleepers(beds: u64) -> usize {
-    (beds % GOT_UP) as usize
+    (beds % OUT) as usize
+}
+
+fn out_of_service(beds: u64) -> usize {
+    (beds % GOT_UP / OUT) as usize
 }
 
 pub(crate) struct Shared {
@@ -103,7 +121,10 @@ pub(crate) struct Shared {
     /// The other ends of each worker's queues.
     pub(crate) stealers: Box<[Stealers]>,
     pub(crate) inboxes: Box<[Inbox]>,
-    /// How many workers lie in their beds, or are about to get up, and how often one has got up ([`GOT_UP`]).
+    /// How many workers there always are; the places after theirs are for temporary ones.
+    pub(crate) base: usize,
+    /// How many workers lie in their beds, or are about to get up, how many are out of service, and how often one has got
+    /// up ([`GOT_UP`]).
     beds: AtomicU64,
     reactor: OnceLock<&'static Reactor>,
     /// How often in a row a worker got up and found nothing to take from another.
@@ -126,6 +147,7 @@ pub(crate) struct Shared {
     drained: Mutex<Option<Thread>>,
     /// The threads for calls that block.
     pub(crate) blocking: Pool,
+    sysmon: SysmonBed,
 }
 
 /// A worker's queue for other threads, its bed, and its counts.
@@ -135,23 +157,33 @@ pub(crate) struct Inbox {
     bed: AtomicU8,
     /// The worker has lain down, and has found nothing since. Only the worker writes it.
     idle: AtomicBool,
-    thread: OnceLock<Thread>,
+    duty: Duty,
+    /// Who sleeps in the bed.
+    thread: OwnMutex<Option<Thread>>,
+    /// How many cores belong to the worker.
+    pub(crate) cores: AtomicUsize,
     pub(crate) timers: Timers,
     pub(crate) watch: Watch,
     pub(crate) own: Own,
 }
 
 impl Inbox {
-    fn new() -> Inbox {
+    fn new(in_service: bool) -> Inbox {
         Inbox {
             head: AtomicPtr::new(ptr::null_mut()),
             bed: AtomicU8::new(UP),
-            idle: AtomicBool::new(false),
-            thread: OnceLock::new(),
+            idle: AtomicBool::new(!in_service),
+            duty: Duty::new(in_service),
+            thread: OwnMutex::new(None),
+            cores: AtomicUsize::new(0),
             timers: Timers::new(),
             watch: Watch::new(),
             own: Own::new(),
         }
+    }
+
+    fn thread(&self) -> OwnGuard<'_, Option<Thread>> {
+        self.thread.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// True while the worker lies in its bed.
@@ -203,13 +235,21 @@ impl Inbox {
 }
 
 impl Shared {
-    /// What workers with these queues share.
-    pub(crate) fn new(queues: &[Queues], stack: StackSize, clock: Clock, look_again: bool) -> Shared {
+    /// What workers with these queues share. The last `temporary` of the queues are for workers that come and go.
+    pub(crate) fn new(
+        queues: &[Queues],
+        temporary: usize,
+        stack: StackSize,
+        clock: Clock,
+        look_again: bool,
+    ) -> Shared {
+        let base = queues.len() - temporary;
         Shared {
             injector: Injector::new(),
-            inboxes: queues.iter().map(|_| Inbox::new()).collect(),
+            inboxes: (0..queues.len()).map(|index| Inbox::new(index < base)).collect(),
             stealers: queues.iter().map(Queues::stealers).collect(),
-            beds: AtomicU64::new(0),
+            base,
+            beds: AtomicU64::new((temporary as u64 + 1) * OUT), // sysmon is the one more
             reactor: OnceLock::new(),
             in_vain: AtomicU32::new(0),
             stack,
@@ -223,6 +263,7 @@ impl Shared {
             names: Mutex::new(HashMap::new()),
             drained: Mutex::new(None),
             blocking: Pool::new(Limits::default()),
+            sysmon: SysmonBed::new(),
         }
     }
 
@@ -265,7 +306,7 @@ impl Shared {
 
     #[cold]
     fn wake_any(&self) {
-        let _ = (0..self.inboxes.len()).any(|worker| self.wake(worker));
+        let _ = (0..self.inboxes.len()).any(|worker| self.inboxes[worker].takes_all() && self.wake(worker));
     }
 
     pub(crate) fn wake_all(&self) {
@@ -281,7 +322,10 @@ impl Shared {
             return false;
         }
         match inbox.bed.swap(UP, Ordering::AcqRel) {
-            PARKED => inbox.thread.get().expect("a worker that sleeps has said who it is").unpark(),
+            PARKED => {
+                let thread = inbox.thread().clone();
+                thread.expect("a worker that sleeps has said who it is").unpark();
+            }
             SERVING => self.reactor.get().expect("one that serves has a reactor").wake(),
             _ => return false,
         }
@@ -313,6 +357,25 @@ impl Shared {
             server.wait(Some(Duration::ZERO));
             server.tell();
         }
+    }
+
+    pub(crate) fn has_reactor(&self) -> bool {
+        self.reactor.get().is_some()
+    }
+
+    /// Serves the reactor, as sysmon, if nobody has for a while, and gets a worker up who does so from now on, if one
+    /// sleeps: it may have found the place taken.
+    pub(crate) fn serve_as_sysmon(&'static self) {
+        let server = self.reactor.get().and_then(|reactor| reactor.serve_if_late());
+        let Some(mut server) = server else { return };
+        let foreign = self.act_as_sysmon(move || {
+            server.wait(Some(Duration::ZERO));
+            server.tell_ours()
+        });
+        if !foreign.is_empty() {
+            spawn_on(self, move || foreign.into_iter().for_each(wake_caught)).detach();
+        }
+        self.wake_one();
     }
 
     /// Serves the reactor now, unless somebody else does. True if there was news.
@@ -362,13 +425,12 @@ impl Shared {
         let inbox = &self.inboxes[worker];
         let mut server = self.reactor.get().and_then(|reactor| reactor.serve());
         let beds = self.lie_down(inbox, if server.is_some() { SERVING } else { PARKED });
-        let work = !inbox.is_empty()
-            || !self.injector.is_empty()
-            || self.stealers.iter().any(|queues| !queues.new.is_empty() || !queues.woken.is_empty())
-            || self.has_ended();
-        if !work && !self.clock_jumps(beds, server.as_mut()) {
+        let (own, takes_all) = (!inbox.is_empty() || self.has_ended(), inbox.takes_all());
+        let anywhere = self.has_movable();
+        let work = own || anywhere && takes_all;
+        if !work && (anywhere || !self.clock_jumps(beds, server.as_mut())) {
             let look = if self.another_works(worker) { Some(LOOK_AGAIN) } else { self.until_overdue(worker) };
-            let limits = [self.until(alarm), limit, look.filter(|_| self.look_again)];
+            let limits = [self.until(alarm), limit, look.filter(|_| self.look_again && takes_all)];
             let timeout = limits.into_iter().flatten().min();
             match (&mut server, timeout) {
                 (_, Some(timeout)) if timeout.is_zero() => (),
@@ -388,7 +450,7 @@ impl Shared {
     /// Puts a worker, whose inbox this is, to bed, and returns the word of the beds. The fence is one of two pairs, both
     /// with [`Shared::wake_one`]: the worker sees what was pushed before it, and who had gone to work.
     fn lie_down(&self, inbox: &Inbox, bed: u8) -> u64 {
-        inbox.thread.get_or_init(thread::current);
+        inbox.thread().get_or_insert_with(thread::current);
         inbox.idle.store(true, Ordering::Relaxed);
         inbox.bed.store(bed, Ordering::Release); // whoever sees it sees the thread
         let beds = self.beds.fetch_add(1, Ordering::AcqRel) + 1;
@@ -398,7 +460,15 @@ impl Shared {
 
     fn get_up(&self, inbox: &Inbox) {
         inbox.bed.store(UP, Ordering::Relaxed);
-        self.beds.fetch_add(GOT_UP - 1, Ordering::Relaxed);
+        self.beds.fetch_add(GOT_UP - 1, Ordering::SeqCst);
+        fence_after_rmw(); // one of a pair, with `sleep_as_sysmon`
+        self.wake_sysmon();
+    }
+
+    /// True if there is something in a queue that any worker takes from.
+    fn has_movable(&self) -> bool {
+        let queued = |queues: &Stealers| !queues.new.is_empty() || !queues.woken.is_empty();
+        !self.injector.is_empty() || self.stealers.iter().any(queued)
     }
 
     /// How long to sleep until `alarm`. On a manual clock, whose time does not pass by itself, whoever moves it wakes
@@ -428,7 +498,7 @@ impl Shared {
     /// which is last then.
     fn clock_jumps(&self, beds: u64, server: Option<&mut Server>) -> bool {
         let Clock::Manual(clock) = &self.clock else { return false };
-        let idle = sleepers(beds) == self.inboxes.len() && self.inboxes.iter().all(Inbox::is_empty);
+        let idle = self.nobody_is_up(beds) && self.inboxes.iter().all(Inbox::is_empty);
         let next = self.inboxes.iter().filter_map(|inbox| inbox.timers.next()).min();
         let held = clock.is_held() || self.blocking.is_awaited();
         fence(Ordering::SeqCst);
@@ -447,6 +517,14 @@ impl Shared {
             clock.jump_to(next);
         }
         true
+    }
+
+    /// Takes tasks that have not started and may run anywhere from `worker`, which is stuck.
+    pub(crate) fn rescue(&self, worker: usize, into: &Queues) {
+        self.inboxes[worker]
+            .drain(|task| if task.is_unstarted() { into.new.push(task) } else { self.push_to(worker, task) });
+        let handed = self.stealers[worker].handed.steal_batch_and_pop(&into.new);
+        handed.success().into_iter().for_each(|task| into.new.push(task));
     }
 
     /// Takes tasks that outsiders have spawned or woken.
@@ -581,7 +659,7 @@ impl Shared {
     /// Lets the workers end when no task is left.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        self.wake_all();
+        self.tell_end();
         self.blocking.stop();
         if let Clock::Manual(clock) = &self.clock {
             clock.forgets(self);
@@ -626,7 +704,7 @@ impl Shared {
     }
 
     /// True if the workers may end.
-    fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.is_stopping() && self.try_end()
     }
 

@@ -230,6 +230,11 @@ impl Task {
         unsafe { (self.table().options)(self).as_ref() }
     }
 
+    /// True if the task, which the caller has taken out of a queue, has not started and may do so anywhere.
+    pub(crate) fn is_unstarted(&self) -> bool {
+        matches!(self.home(), Home::None) && !self.options().is_some_and(|options| options.pinned)
+    }
+
     /// Takes how the task ended out of its slot.
     ///
     /// # Safety

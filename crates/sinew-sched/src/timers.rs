@@ -115,6 +115,14 @@ impl Timers {
 
     #[cold]
     fn ring(&self, now: Instant) {
+        let foreign = self.ring_ours(now);
+        if !foreign.is_empty() {
+            wake_foreign(foreign);
+        }
+    }
+
+    /// Rings all alarms whose time has come, and returns the wakers among them that are not ours.
+    pub(crate) fn ring_ours(&self, now: Instant) -> Vec<Waker> {
         let mut foreign = Vec::new();
         let mut wheel = self.wheel.lock();
         wheel.advance(now.as_nanos(), |ring| match ring {
@@ -126,10 +134,7 @@ impl Timers {
             },
         });
         self.publish(&wheel);
-        drop(wheel);
-        if !foreign.is_empty() {
-            wake_foreign(foreign);
-        }
+        foreign
     }
 
     /// When the next alarm rings, at the earliest.
@@ -167,7 +172,7 @@ mod tests {
     /// A task that is parked on a runtime without workers.
     fn parked() -> (&'static Shared, &'static Task) {
         let shared: &Shared =
-            Box::leak(Box::new(Shared::new(&[Queues::new()], StackSize::KiB16, Clock::System, true)));
+            Box::leak(Box::new(Shared::new(&[Queues::new()], 0, StackSize::KiB16, Clock::System, true)));
         let task: &Task = Box::leak(Box::new(Task::new(0)));
         // SAFETY: a fresh slot, and the table of what is put there.
         unsafe {

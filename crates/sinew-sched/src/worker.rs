@@ -14,9 +14,11 @@
 //! published as parked, and a core only handed out, when nobody runs on it any more.
 
 mod search;
+mod temporary;
 
 use std::cell::{Cell, UnsafeCell};
 use std::ptr;
+use std::time::Duration;
 
 use sinew_fiber::raw::{Place, Running, StackPointer, switch};
 use sinew_fiber::{Refused, StackError, await_};
@@ -54,6 +56,17 @@ enum Left {
     Nothing,
     Park(&'static Task),
     Spare(*const Core),
+}
+
+/// How long a worker runs.
+#[derive(Clone, Copy)]
+enum Mode {
+    /// Until the runtime ends.
+    Free,
+    /// So many more turns.
+    Steps(u64),
+    /// Until it has found nothing for some time.
+    Temporary { idle_timeout: Duration },
 }
 
 /// The queues of a worker that others may steal from.
@@ -117,8 +130,7 @@ pub(crate) struct Worker {
     calls: Cell<(u64, u32)>,
     /// What a park is for that comes through a hook, or a poll that is pending.
     announced: Cell<What>,
-    /// How many more turns the worker may take before it returns to its thread's own stack; none: as many as it likes.
-    steps: Cell<Option<u64>>,
+    mode: Cell<Mode>,
     /// Where the thread's own stack goes on when the loop returns to it.
     thread: Cell<StackPointer>,
     /// Where the thread keeps its running fiber. Set while the worker runs, on its thread.
@@ -352,14 +364,16 @@ impl Worker {
             active: Cell::new(ptr::null()),
             left: Cell::new(Left::Nothing),
             unwatched: Cell::new(true),
-            may_spin: shared.inboxes.len() <= cpu::parallelism() && matches!(shared.clock, Clock::System),
+            may_spin: shared.base <= cpu::parallelism()
+                && index < shared.base
+                && matches!(shared.clock, Clock::System),
             backlog: Cell::new(None),
             lone: Cell::new(0),
             next_in_turn: Cell::new(index),
             stopwatch: Stopwatch::new(),
             calls: Cell::new((0, 0)),
             announced: Cell::new(What::of(WaitKind::Await)),
-            steps: Cell::new(None),
+            mode: Cell::new(Mode::Free),
             thread: Cell::new(ptr::null_mut()),
             place: Cell::new(None),
         }
@@ -418,12 +432,25 @@ impl Worker {
     ///
     /// If the worker is running already, further down on this thread.
     pub(crate) fn enter(&self, steps: Option<u64>) -> u64 {
+        match self.enter_as(steps.map_or(Mode::Free, Mode::Steps)) {
+            Mode::Steps(left) => left,
+            Mode::Free | Mode::Temporary { .. } => 0,
+        }
+    }
+
+    /// Runs tasks on this thread until the worker has found nothing for some time and is out of service, or the runtime
+    /// ends.
+    pub(crate) fn enter_temporarily(&self, idle_timeout: Duration) {
+        self.enter_as(Mode::Temporary { idle_timeout });
+    }
+
+    fn enter_as(&self, mode: Mode) -> Mode {
         assert!(self.thread.get().is_null(), "a runtime cannot be run by one of its own tasks");
         if std::thread::panicking() {
-            return steps.unwrap_or(0);
+            return mode;
         }
         self.prepare().expect("there is memory for a worker's first stack");
-        self.steps.set(steps);
+        self.mode.set(mode);
         let outer = WORKER.with(|worker| worker.replace(self));
         // SAFETY: the worker is used on this thread until it returns to its stack.
         let place = unsafe { Place::here() };
@@ -434,7 +461,12 @@ impl Worker {
         place.restore(running);
         WORKER.with(|worker| worker.set(outer));
         self.thread.set(ptr::null_mut());
-        self.steps.get().unwrap_or(0)
+        self.mode.get()
+    }
+
+    /// The queues of a worker that has left its service.
+    pub(crate) fn into_queues(mut self) -> Queues {
+        std::mem::replace(&mut self.queues, Queues::new())
     }
 
     /// `task`, which was taken out of a queue, is the one that runs.

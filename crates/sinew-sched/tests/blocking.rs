@@ -50,7 +50,7 @@ fn one_worker() -> Builder {
 }
 
 fn dump_says(runtime: &Runtime, part: &str) {
-    spin_until(|| runtime.dump().contains(part));
+    spin_until(|| runtime.dump().to_string().contains(part));
 }
 
 #[test]

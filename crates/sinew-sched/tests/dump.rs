@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sinew_fiber::shield;
 use sinew_sched::sync::Semaphore;
-use sinew_sched::{Runtime, sleep, spawn, task, yield_now};
+use sinew_sched::{Runtime, Sysmon, sleep, spawn, task, yield_now};
 
 /// Waits until the dump says all of this. The workers take a moment to lie down.
 fn wait_for(dump: impl Fn() -> String, parts: &[&str]) -> String {
@@ -40,7 +40,7 @@ fn a_dump_shows_workers_that_sleep_and_a_task_that_is_parked() {
 
 #[test]
 fn a_dump_is_made_while_every_worker_spins_and_work_waits_behind_them() {
-    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let runtime = Runtime::builder().workers(2).sysmon(Sysmon::off()).build().unwrap();
     let (go, spinning) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let spinners: Vec<_> = (0..2)
         .map(|_| {

@@ -103,7 +103,7 @@ fn calls_that_are_cancelled_panic_or_run_out_of_time_are_each_run_once_or_droppe
                 }
                 assert!(cancelled >= 0);
                 // Those that nobody waits for end too.
-                spin_until(|| runtime.dump().contains("; 0 calls queued, 0 running"));
+                spin_until(|| runtime.dump().to_string().contains("; 0 calls queued, 0 running"));
                 assert!(counts.most.load(Ordering::Relaxed) <= 1 + random as usize % 4);
                 assert!(counts.begun.load(Ordering::Relaxed) <= values.made());
                 values.assert_even(values.made());

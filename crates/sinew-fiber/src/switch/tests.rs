@@ -348,3 +348,47 @@ fn recursion_to_the_last_kibibytes_of_a_stack_works() {
         assert!(depth.get() > size.bytes() as u64 / 1024, "{}", depth.get());
     }
 }
+
+/// A thread is interrupted again and again while it does nothing but switch: sometimes in the middle of it, sometimes not,
+/// and in the middle the stack pointer may be anywhere.
+#[test]
+fn an_instruction_in_the_middle_of_a_switch_is_told_from_others() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    static WITHIN: AtomicUsize = AtomicUsize::new(0);
+    static OUTSIDE: AtomicUsize = AtomicUsize::new(0);
+
+    extern "C" fn note(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // SAFETY: the kernel passes the registers of who was interrupted.
+        let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+        let address = registers[libc::REG_RIP as usize] as usize;
+        if is_switching(address) { &WITHIN } else { &OUTSIDE }.fetch_add(1, Ordering::Relaxed);
+    }
+
+    assert!(!is_switching(prepare as *const () as usize));
+    // SAFETY: the handler has the signature that the flags say, and calls nothing that a handler must not.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = note as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+        libc::sigaction(libc::SIGURG, &action, std::ptr::null_mut());
+    }
+    // SAFETY: it asks who calls.
+    let (process, thread) = unsafe { (libc::getpid(), libc::gettid()) };
+    let over = std::sync::Arc::new(AtomicUsize::new(0));
+    let until = over.clone();
+    let interrupts = std::thread::spawn(move || {
+        while until.load(Ordering::Relaxed) == 0 {
+            // SAFETY: sends a signal that is handled.
+            unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGURG) };
+        }
+    });
+    let mut numbers = crate::Generator::new(|out| (0u64..).for_each(|n| out.yield_(n))).unwrap();
+    let limit = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while WITHIN.load(Ordering::Relaxed) == 0 || OUTSIDE.load(Ordering::Relaxed) == 0 {
+        numbers.nth(1000);
+        assert!(std::time::Instant::now() < limit, "{WITHIN:?} within, {OUTSIDE:?} outside");
+    }
+    over.store(1, Ordering::Relaxed);
+    interrupts.join().unwrap();
+}

@@ -16,11 +16,16 @@
 //! turn them on. Valgrind takes a switch for a very large frame, unless it is told where stacks lie, as builds with
 //! `--cfg valgrind` do (`memory/valgrind.rs`).
 //!
+//! In the middle of a switch the stack is not what the compiler's unwind information says. So every switch notes where its
+//! instructions are, in a section of its own, for whoever interrupts a thread and wants to know whether its stack can be
+//! walked ([`is_switching`]).
+//!
 //! The first frame is [`first_frame`]: it has no caller, and says so in its unwind information
 //! (`.cfi_undefined rip`), so that backtraces and the search for a handler end there instead of reading
 //! past the stack.
 
 use core::arch::{asm, naked_asm};
+use core::ptr;
 
 use super::{Entry, StackPointer};
 
@@ -74,6 +79,7 @@ pub unsafe fn switch(save: *mut StackPointer, to: StackPointer) {
     // are saved and restored here. The rest is the caller's promise.
     unsafe {
         asm!(
+            "3:",
             "push rbp",
             "push rbx",
             "lea rax, [rip + 2f]",
@@ -85,6 +91,11 @@ pub unsafe fn switch(save: *mut StackPointer, to: StackPointer) {
             "2:",
             "pop rbx",
             "pop rbp",
+            "4:",
+            ".pushsection sinew_switches, \"aR\", @progbits",
+            ".long 3b - .",
+            ".long 4b - .",
+            ".popsection",
             inout("rdi") save => _,
             inout("rsi") to => _,
             out("r12") _, out("r13") _, out("r14") _, out("r15") _,
@@ -103,11 +114,55 @@ pub(crate) unsafe fn leave(to: StackPointer) -> ! {
     // SAFETY: nothing after the jump runs on this stack; the rest is the caller's promise.
     unsafe {
         asm!(
+            "3:",
             "mov rsp, rsi",
             "pop rax",
             "jmp rax",
+            "4:",
+            ".pushsection sinew_switches, \"aR\", @progbits",
+            ".long 3b - .",
+            ".long 4b - .",
+            ".popsection",
             in("rsi") to,
             options(noreturn),
         );
     }
+}
+
+unsafe extern "C" {
+    /// The notes of all switches, two offsets each; the linker says where they begin and end.
+    #[link_name = "__start_sinew_switches"]
+    static NOTES: [i32; 2];
+    #[link_name = "__stop_sinew_switches"]
+    static NOTES_END: [i32; 2];
+}
+
+/// True if the instruction at `address` is in the middle of a switch, so that the stack of a thread that was interrupted
+/// there cannot be walked. A signal handler may ask.
+///
+/// It knows the switches of the program, or shared library, that it is in itself.
+pub fn is_switching(address: usize) -> bool {
+    // SAFETY: it emits no instruction, only a note of nothing, without which a program that never switches has no notes.
+    unsafe {
+        asm!(
+            ".pushsection sinew_switches, \"aR\", @progbits",
+            ".long 0",
+            ".long 0",
+            ".popsection",
+            options(nomem, nostack, preserves_flags),
+        );
+    }
+    let (mut note, end) = (&raw const NOTES, &raw const NOTES_END);
+    while note < end {
+        let start = note.cast::<i32>();
+        // SAFETY: the section consists of whole notes, which the linker puts side by side, and is never written.
+        let [first, last] = unsafe { ptr::read(note) };
+        let from = start.addr().wrapping_add_signed(first as isize);
+        let to = start.addr().wrapping_add_signed(4 + last as isize);
+        if first != 0 && (from..to).contains(&address) {
+            return true;
+        }
+        note = note.wrapping_add(1);
+    }
+    false
 }

@@ -37,6 +37,8 @@ fn of_worker(object: &mut Object<'_>, worker: &WorkerDump) {
         WorkerState::Searching => ("searching", None),
         WorkerState::Asleep => ("asleep", None),
     };
+    object.number("index", worker.index);
+    object.number("is_temporary", worker.is_temporary);
     object.string("state", state);
     object.optional("runs", runs.map(|task| task.as_u64()));
     object.number("since_ms", worker.since.as_millis());

@@ -94,9 +94,7 @@ impl fmt::Display for Dump {
             f,
             "blocking: {threads} threads, {idle} idle; {queued} calls queued, {running} running, of which nobody waits for {alone}"
         )?;
-        for (index, worker) in self.workers.iter().enumerate() {
-            worker.write(f, index, self.now)?;
-        }
+        self.workers.iter().try_for_each(|worker| worker.write(f, self.now))?;
         let live = || self.tasks.iter().filter(|task| task.state != TaskState::Ended);
         live().take(MOST_SHOWN).try_for_each(|task| task.write(f, self.now))?;
         let shown = live().count();

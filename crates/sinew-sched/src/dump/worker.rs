@@ -28,6 +28,10 @@ pub enum WorkerState {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WorkerDump {
+    /// Its number. Those of temporary workers come after those of the others.
+    pub index: usize,
+    /// Whether it is there for as long as it is needed only: see [`Sysmon`](crate::Sysmon).
+    pub is_temporary: bool,
     /// What it is doing.
     pub state: WorkerState,
     /// How long ago it last looked at the clock, which it does every 61 turns and whenever it has searched for work. So it has run
@@ -55,7 +59,7 @@ pub struct WorkerDump {
 
 impl Shared {
     pub(super) fn dump_workers(&self) -> Vec<WorkerDump> {
-        self.inboxes.iter().enumerate().map(|(index, inbox)| self.dump_worker(index, inbox)).collect()
+        self.in_service().map(|(index, inbox)| self.dump_worker(index, inbox)).collect()
     }
 
     fn dump_worker(&self, index: usize, inbox: &Inbox) -> WorkerDump {
@@ -68,6 +72,8 @@ impl Shared {
         };
         let queues = &self.stealers[index];
         WorkerDump {
+            index,
+            is_temporary: index >= self.base,
             state,
             since: age(inbox.own.stamp.load(Ordering::Relaxed), self.clock.coarse()),
             is_watched: inbox.watch.is_on(),
@@ -84,9 +90,9 @@ impl Shared {
 }
 
 impl WorkerDump {
-    pub(super) fn write(&self, f: &mut fmt::Formatter<'_>, index: usize, now: Instant) -> fmt::Result {
-        let WorkerDump { new, woken, handed, ready, counters, .. } = self;
-        write!(f, "worker {index}: ")?;
+    pub(super) fn write(&self, f: &mut fmt::Formatter<'_>, now: Instant) -> fmt::Result {
+        let WorkerDump { index, new, woken, handed, ready, counters, .. } = self;
+        write!(f, "{}worker {index}: ", if self.is_temporary { "temporary " } else { "" })?;
         match self.state {
             WorkerState::Asleep => write!(f, "asleep")?,
             WorkerState::Searching => write!(f, "awake, searches")?,

@@ -6,7 +6,7 @@ use crate::reach::Frame;
 use crate::timers::{Alarm, Ring};
 
 fn shared() -> Arc<Shared> {
-    Arc::new(Shared::new(&[Queues::new()], StackSize::KiB16, Clock::System, true))
+    Arc::new(Shared::new(&[Queues::new()], 0, StackSize::KiB16, Clock::System, true))
 }
 
 /// A worker that sleeps when it finds nothing, and a push to its inbox: it always gets the task.
@@ -55,7 +55,7 @@ fn a_worker_never_sleeps_through_a_task_that_is_injected() {
 fn somebody_looks_after_a_worker_that_goes_to_work() {
     model("shared_work_or_sleep", || {
         let queues = [Queues::new(), Queues::new()];
-        let shared = Arc::new(Shared::new(&queues, StackSize::KiB16, Clock::System, true));
+        let shared = Arc::new(Shared::new(&queues, 0, StackSize::KiB16, Clock::System, true));
         shared.inboxes[1].idle.store(true, Ordering::Relaxed);
         let worker = {
             let shared = shared.clone();
@@ -74,7 +74,7 @@ fn somebody_looks_after_a_worker_that_goes_to_work() {
 fn workers_that_are_up_to_look_do_not_keep_each_other_up() {
     model("shared_lookers_sleep", || {
         let queues = [Queues::new(), Queues::new()];
-        let shared = Shared::new(&queues, StackSize::KiB16, Clock::System, true);
+        let shared = Shared::new(&queues, 0, StackSize::KiB16, Clock::System, true);
         shared.lie_down(&shared.inboxes[0], PARKED);
         assert!(shared.another_works(0), "the other has not lain down yet");
         shared.get_up(&shared.inboxes[0]);
@@ -92,7 +92,7 @@ fn a_clock_waits_for_a_worker_that_gets_up(name: &str, prepare: fn(&Shared), wor
     model(name, move || {
         let (clock, queues) = (ManualClock::new(), [Queues::new(), Queues::new()]);
         clock.advance(Duration::from_secs(1));
-        let shared = Shared::new(&queues, StackSize::KiB16, Clock::Manual(clock.clone()), true);
+        let shared = Shared::new(&queues, 0, StackSize::KiB16, Clock::Manual(clock.clone()), true);
         let shared = Arc::new(shared);
         set_timer(&shared, 0, 3600);
         prepare(&shared);
@@ -155,7 +155,7 @@ fn a_manual_clock_waits_for_a_caller_that_has_not_seen_its_call_end() {
 fn a_manual_clock_does_not_move_while_a_caller_waits() {
     model("shared_clock_is_held_by_a_call", || {
         let (clock, queues) = (ManualClock::new(), [Queues::new(), Queues::new()]);
-        let shared = Shared::new(&queues, StackSize::KiB16, Clock::Manual(clock.clone()), true);
+        let shared = Shared::new(&queues, 0, StackSize::KiB16, Clock::Manual(clock.clone()), true);
         let shared = Arc::new(shared);
         set_timer(&shared, 0, 3600);
         let other = {
@@ -176,7 +176,7 @@ fn a_manual_clock_does_not_move_while_a_caller_waits() {
 fn of_two_workers_that_end_the_last_tasks_one_sees_it() {
     model("shared_last_end_is_seen", || {
         let queues = [Queues::new(), Queues::new()];
-        let shared = Arc::new(Shared::new(&queues, StackSize::KiB16, Clock::System, true));
+        let shared = Arc::new(Shared::new(&queues, 0, StackSize::KiB16, Clock::System, true));
         shared.spawned_outside.store(2, Ordering::Relaxed);
         shared.stopping.store(true, Ordering::Relaxed);
         let ends = |shared: &Shared, worker: usize| {

@@ -10,13 +10,14 @@ use sinew_core::Instant;
 use sinew_sync::atomic::Ordering;
 use sinew_sync::hint::spin_loop;
 
-use super::{Queues, Worker};
+use super::temporary::Nothing;
+use super::{Mode, Queues, Worker};
 use crate::clock::system_now;
 use crate::counters::{count, raise};
 use crate::placement;
 use crate::queues::Steal;
-use crate::shared::{Inbox, OVERDUE};
-use crate::task::{Home, Task};
+use crate::shared::OVERDUE;
+use crate::task::Task;
 
 /// Every how many turns the global queue, the inbox and the timers are looked at although there is local work.
 const FAIR: u32 = 61;
@@ -69,7 +70,7 @@ impl Worker {
     /// Queues a task that was just made on the next worker in turn.
     #[cold]
     fn hand_out(&self, task: &'static Task) {
-        let next = (self.next_in_turn.get() + 1) % self.shared.inboxes.len();
+        let next = (self.next_in_turn.get() + 1) % self.shared.base;
         self.next_in_turn.set(next);
         if next == self.index {
             self.queues.handed.push(task);
@@ -107,8 +108,10 @@ impl Worker {
     /// The next task that is here, if there is one.
     #[inline]
     pub(super) fn find(&self) -> Option<&'static Task> {
-        if self.steps.get().is_some() {
-            return self.find_stepping();
+        match self.mode.get() {
+            Mode::Free => (),
+            Mode::Steps(left) => return self.find_stepping(left),
+            Mode::Temporary { .. } => return self.find_temporarily(),
         }
         let found = self.find_any();
         let watch = &self.inbox.watch;
@@ -121,7 +124,7 @@ impl Worker {
 
     #[inline]
     fn find_any(&self) -> Option<&'static Task> {
-        let turn = count(&self.inbox.own.turns) as u32;
+        let turn = self.next_turn();
         if turn.is_multiple_of(FAIR)
             && let Some(task) = self.find_fairly()
         {
@@ -146,17 +149,24 @@ impl Worker {
         here.or_else(|| self.queues.handed.pop()).or_else(|| self.queues.new.pop())
     }
 
+    #[inline(always)]
+    pub(super) fn next_turn(&self) -> u32 {
+        count(&self.inbox.own.turns) as u32
+    }
+
     /// The next task, wherever it is, if there are turns left; it takes one of them.
     #[cold]
-    fn find_stepping(&self) -> Option<&'static Task> {
-        let left = self.steps.get().filter(|left| *left > 0)?;
+    fn find_stepping(&self, left: u64) -> Option<&'static Task> {
+        if left == 0 {
+            return None;
+        }
         self.look_at_the_clock();
         self.receive();
         self.timers().expire(&self.shared.clock);
         self.shared.serve_if_late();
         let task = self.find_any().or_else(|| self.shared.steal_from_outside(&self.queues));
         let task = task.or_else(|| if self.shared.serve() { self.find_any() } else { None })?;
-        self.steps.set(Some(left - 1));
+        self.mode.set(Mode::Steps(left - 1));
         Some(task)
     }
 
@@ -193,9 +203,9 @@ impl Worker {
         timers.filter(|timers| timers.next().is_some_and(overdue)).for_each(|timers| timers.expire(clock));
     }
 
-    fn receive(&self) -> bool {
+    pub(super) fn receive(&self) -> bool {
         self.inbox.drain(|task| {
-            if is_unstarted(task) { self.queues.handed.push(task) } else { self.push_ready(task) }
+            if task.is_unstarted() { self.queues.handed.push(task) } else { self.push_ready(task) }
         })
     }
 
@@ -203,15 +213,15 @@ impl Worker {
     /// a worker that runs for some turns only, when there is nothing to do.
     #[cold]
     pub(super) fn search(&self) -> Option<&'static Task> {
-        if self.steps.get().is_some() {
+        if let Mode::Steps(_) = self.mode.get() {
             return None;
         }
-        let mut slept = false;
+        let (mut slept, since) = (false, system_now());
         loop {
-            let until = system_now() + SEARCH;
+            let (until, may_spin) = (system_now() + SEARCH, self.may_spin && !self.shared.has_temporary());
             loop {
                 // What comes from others comes to the inbox first of all.
-                (0..LOOKS).take_while(|_| self.may_spin && self.inbox.is_empty()).for_each(|_| spin_loop());
+                (0..LOOKS).take_while(|_| may_spin && self.inbox.is_empty()).for_each(|_| spin_loop());
                 self.receive();
                 self.timers().expire(&self.shared.clock);
                 let found = self.find().or_else(|| self.steal());
@@ -222,7 +232,7 @@ impl Worker {
                     }
                     return Some(task);
                 }
-                if !self.may_spin || system_now() >= until {
+                if !may_spin || system_now() >= until {
                     break;
                 }
             }
@@ -230,7 +240,7 @@ impl Worker {
                 continue; // in a moment it is worth taking, or gone
             }
             if self.shared.tell_idle() {
-                self.shared.wake_all();
+                self.shared.tell_end();
                 return None;
             }
             self.look_after_others();
@@ -238,14 +248,22 @@ impl Worker {
             if self.has_work() {
                 continue;
             }
+            let limit = match self.what_if_nothing_is_found(since) {
+                Nothing::Sleep(limit) => limit,
+                Nothing::LookAgain => continue,
+                Nothing::Leave => return None,
+            };
             self.shared.found_nothing();
-            self.shared.sleep(self.index, self.timers().next());
+            self.shared.sleep_for(self.index, self.timers().next(), limit);
             self.backlog.set(None);
             slept = true;
         }
     }
 
     fn steal(&self) -> Option<&'static Task> {
+        if !self.inbox.takes_all() {
+            return None;
+        }
         let from_outside = self.shared.steal_from_outside(&self.queues);
         let stolen = from_outside.or_else(|| match self.others_have_a_backlog() {
             true => self.shared.steal(self.index, &self.queues),
@@ -278,11 +296,14 @@ impl Worker {
     /// Looks whether others have too much to do. For one that has not changed tasks since the last look it does what does
     /// not need that worker: rings its timers, and takes what may run anywhere from its queues.
     fn look_after_others(&self) {
+        if !self.inbox.takes_all() {
+            return;
+        }
         let others = self.shared.inboxes.iter().enumerate().filter(|(index, _)| *index != self.index);
         for (index, inbox) in others.filter(|(_, inbox)| !inbox.is_asleep()) {
             if inbox.watch.look() {
                 inbox.timers.expire(&self.shared.clock);
-                self.rescue(index, inbox);
+                self.shared.rescue(index, &self.queues);
             }
         }
     }
@@ -293,15 +314,6 @@ impl Worker {
         !self.ready.is_empty() || !new.is_empty() || !woken.is_empty() || !handed.is_empty()
     }
 
-    /// Takes tasks that have not started and may run anywhere from a worker that is stuck.
-    fn rescue(&self, index: usize, inbox: &Inbox) {
-        inbox.drain(|task| {
-            if is_unstarted(task) { self.queues.new.push(task) } else { self.shared.push_to(index, task) }
-        });
-        let handed = self.shared.stealers[index].handed.steal_batch_and_pop(&self.queues.new);
-        handed.success().into_iter().for_each(|task| self.queues.new.push(task));
-    }
-
     /// Sees to it that somebody looks for backlogs while this worker, which was idle, works.
     fn hand_over_the_watch(&self) {
         let alone = self.shared.goes_to_work(self.index) && self.queues.new.is_empty();
@@ -310,9 +322,4 @@ impl Worker {
             self.shared.wake_one();
         }
     }
-}
-
-/// True if the task, which the caller has taken out of a queue, has not started and may do so anywhere.
-fn is_unstarted(task: &Task) -> bool {
-    matches!(task.home(), Home::None) && !task.options().is_some_and(|options| options.pinned)
 }

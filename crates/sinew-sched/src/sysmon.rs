@@ -1,0 +1,119 @@
+//! Sysmon: a thread of each runtime that looks after workers that are stuck.
+//!
+//! A worker is *stuck* when it is up and has not changed tasks for some time: its count of turns stands still. Sysmon looks
+//! at the counts at every tick. For a worker that is stuck it rings the timers, and starts a temporary worker for what
+//! could run elsewhere (`temporary.rs`). And it serves the reactor when no worker does.
+//!
+//! It is advisory: everything is right without it, only later. It is bounded: so many temporary workers, so often. And it
+//! costs nothing when there is nothing to do: while all workers sleep it sleeps too (`shared/service.rs`).
+//!
+//! Time here is the system's, whatever the clock of the runtime: a thread is stuck in real time. A manual clock is never
+//! moved by sysmon, and does not jump while sysmon does something.
+
+mod settings;
+mod temporary;
+
+use sinew_core::Instant;
+use sinew_sync::atomic::Ordering;
+use sinew_sync::park_timeout;
+use sinew_sync::thread::{self, JoinHandle as ThreadHandle};
+
+use crate::clock::system_now;
+use crate::cpu;
+use crate::future::wake_caught;
+use crate::shared::{Inbox, Shared};
+use crate::spawn::spawn_on;
+use crate::worker::Queues;
+pub use settings::Sysmon;
+use temporary::Temporary;
+
+/// Starts sysmon for a runtime, unless it is off; `spare` are the queues for temporary workers.
+pub(crate) fn start(
+    shared: &'static Shared,
+    settings: Sysmon,
+    spare: Vec<Queues>,
+) -> std::io::Result<Option<ThreadHandle<()>>> {
+    if settings.is_off() {
+        return Ok(None);
+    }
+    let thread = thread::Builder::new().name("sinew-sysmon".to_owned());
+    thread
+        .spawn(move || {
+            cpu::unpin();
+            Monitor::new(shared, settings, spare).run();
+        })
+        .map(Some)
+}
+
+/// What sysmon has seen of a worker.
+#[derive(Clone, Copy)]
+struct Heartbeat {
+    turn: u64,
+    /// Since when the worker has been in that turn, as far as sysmon knows.
+    since: Instant,
+}
+
+struct Monitor {
+    shared: &'static Shared,
+    settings: Sysmon,
+    heartbeats: Vec<Heartbeat>,
+    temporary: Temporary,
+}
+
+impl Monitor {
+    fn new(shared: &'static Shared, settings: Sysmon, spare: Vec<Queues>) -> Monitor {
+        let heartbeats = vec![Heartbeat { turn: 0, since: system_now() }; shared.inboxes.len()];
+        let temporary = Temporary::new(shared, &settings, spare);
+        Monitor { shared, settings, heartbeats, temporary }
+    }
+
+    fn run(mut self) {
+        while !self.shared.has_ended() {
+            if self.shared.sleep_as_sysmon() {
+                let now = system_now(); // what was seen before says nothing about who has got up since
+                self.heartbeats.iter_mut().for_each(|seen| seen.since = now);
+            }
+            park_timeout(self.settings.tick);
+            self.look(system_now());
+        }
+        self.temporary.join();
+    }
+
+    /// Looks at all workers, and does something about those that are stuck.
+    fn look(&mut self, now: Instant) {
+        let mut stuck = Vec::new();
+        for (index, inbox) in self.shared.inboxes.iter().enumerate() {
+            let seen = &mut self.heartbeats[index];
+            let turn = inbox.own.turns.load(Ordering::Relaxed);
+            if turn != seen.turn || !runs(inbox) {
+                *seen = Heartbeat { turn, since: now };
+            } else if now - seen.since >= self.settings.stuck_after {
+                stuck.push(index);
+            }
+        }
+        self.shared.serve_as_sysmon();
+        if !stuck.is_empty() {
+            let (shared, temporary) = (self.shared, &mut self.temporary);
+            shared.act_as_sysmon(|| {
+                stuck.iter().for_each(|index| ring(shared, *index));
+                temporary.help(&stuck, now);
+            });
+        }
+    }
+}
+
+/// True if the worker runs a task.
+fn runs(inbox: &Inbox) -> bool {
+    inbox.is_in_service() && !inbox.is_asleep() && !inbox.own.running.load(Ordering::Relaxed).is_null()
+}
+
+/// Rings the timers of a worker that is stuck. Wakers that are not ours are called by a task: they may be any code.
+fn ring(shared: &'static Shared, worker: usize) {
+    let (timers, now) = (&shared.inboxes[worker].timers, shared.clock.now());
+    if timers.next().is_some_and(|next| next <= now) {
+        let foreign = timers.ring_ours(now);
+        if !foreign.is_empty() {
+            spawn_on(shared, move || foreign.into_iter().for_each(wake_caught)).detach();
+        }
+    }
+}
