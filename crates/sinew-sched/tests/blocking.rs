@@ -142,7 +142,7 @@ fn a_call_that_is_cancelled_in_the_queue_is_not_begun() {
         queued.cancel();
         assert!(queued.join().unwrap().unwrap_err().is_cancelled());
         tally.assert_even(1); // withdrawn, while all threads are busy
-        assert!(runtime.dump().contains("0 calls queued, 1 running, of which nobody waits for 0"));
+        assert!(runtime.dump().to_string().contains("0 calls queued, 1 running, of which nobody waits for 0"));
         first.go.send(()).unwrap();
         busy.join().unwrap().unwrap();
         assert!(runtime.run(|| blocking(|| true).unwrap()).unwrap());
@@ -166,7 +166,7 @@ fn a_call_that_is_cancelled_while_it_runs_goes_on_alone_and_its_result_is_droppe
         gated.begun.recv().unwrap();
         task.cancel();
         assert!(task.join().unwrap().unwrap_err().is_cancelled());
-        assert!(runtime.dump().contains("1 running, of which nobody waits for 1"), "{}", runtime.dump());
+        assert!(runtime.dump().to_string().contains("1 running, of which nobody waits for 1"), "{}", runtime.dump());
         assert_eq!(tally.dropped(), 0);
         gated.go.send(()).unwrap();
         dump_says(runtime, "0 running, of which nobody waits for 0");
@@ -229,7 +229,7 @@ fn callers_wait_when_the_queue_is_full_and_are_served_in_their_order() {
             task
         })
         .collect();
-    assert!(runtime.dump().contains("1 threads, 0 idle; 1 calls queued, 1 running"), "{}", runtime.dump());
+    assert!(runtime.dump().to_string().contains("1 threads, 0 idle; 1 calls queued, 1 running"), "{}", runtime.dump());
     // One that gives up while it waits for a place is not in the way.
     tasks[2].cancel();
     runtime.run_until_idle();
@@ -295,7 +295,7 @@ fn a_manual_clock_stands_still_while_a_task_waits_for_a_call() {
         let during = runtime.run(move || {
             let call = move || {
                 let asleep = ["worker 0: asleep", "worker 1: asleep", "next timer in 3"];
-                spin_until(|| asleep.iter().all(|part| dump().contains(part)));
+                spin_until(|| asleep.iter().all(|part| dump().to_string().contains(part)));
                 now.now().as_nanos()
             };
             blocking(call).unwrap()
@@ -337,7 +337,7 @@ fn a_shutdown_waits_for_calls_that_run_and_reports_those_that_do_not_end() {
     gated.begun.recv().unwrap();
     let shutdown = std::thread::spawn(move || runtime.shutdown(GRACE));
     assert!(task.join().unwrap().unwrap_err().is_cancelled());
-    spin_until(|| dump().contains("1 running, of which nobody waits for 1"));
+    spin_until(|| dump().to_string().contains("1 running, of which nobody waits for 1"));
     gated.go.send(()).unwrap();
     let report = shutdown.join().unwrap();
     assert_eq!((report.left, report.blocking), (0, 0));
@@ -408,7 +408,7 @@ fn a_future_that_is_dropped_withdraws_its_call_or_leaves_it_alone() {
         tally.assert_even(1);
         first.cancel();
         assert!(first.join().unwrap_err().is_cancelled());
-        assert!(runtime.dump().contains("of which nobody waits for 1"));
+        assert!(runtime.dump().to_string().contains("of which nobody waits for 1"));
         drop(gated);
     });
 }

@@ -235,7 +235,7 @@ fn a_manual_clock_that_is_held_moves_only_by_hand() {
     };
     let wait_until_all_sleep = || {
         let dump = || runtime.dump().to_string();
-        while dump().matches(": asleep,").count() < 2 || !dump().contains("parked") {
+        while dump().matches(": asleep,").count() < 2 || !dump().to_string().contains("parked") {
             std::thread::yield_now();
         }
     };
