@@ -25,7 +25,8 @@
 //! - End a task: [`JoinHandle::cancel`] and [`kill`](JoinHandle::kill); [`shield`](sinew_fiber::shield) and
 //!   [`defer`](sinew_fiber::defer) protect a cleanup.
 //! - Restart what fails, and continue what stops to ask: [`Events`].
-//! - Call what blocks its thread: [`blocking()`]; use files: [`fs`].
+//! - Call what blocks its thread: [`blocking()`]; use files: [`fs`]; run other programs: [`process`];
+//!   read what is typed: [`stdin()`].
 //! - Use futures: [`spawn_future`], [`block_on`], [`sleep_async`].
 //! - Run a fiber as a task: [`TaskBuilder::spawn_fiber`].
 //! - Test what takes time: [`ManualClock`], and [`CurrentThread`] for one step at a time.
@@ -61,11 +62,13 @@ mod cpu;
 mod current_thread;
 mod dump;
 mod events;
+mod fd;
 pub mod fs;
 mod future;
 mod group;
 mod join;
 mod placement;
+pub mod process;
 mod queues;
 mod reach;
 mod ready;
@@ -78,6 +81,7 @@ mod slots;
 mod spawn;
 mod spin_lock;
 mod state;
+mod stdin;
 pub mod sync;
 mod task;
 mod time;
@@ -101,6 +105,7 @@ pub use sinew_fiber::{Cancelled, Level, Raised, Reason, Refused, Signal, StackSi
 pub use sleep::{Sleep, sleep_async};
 pub use slots::TaskId;
 pub use spawn::{TaskBuilder, spawn, task};
+pub use stdin::{Lines, Stdin, stdin};
 pub use time::{sleep, sleep_until};
 pub use timeout::{Elapsed, Interval, deadline, interval, timeout};
 pub use worker::yield_now;
