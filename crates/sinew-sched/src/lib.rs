@@ -25,7 +25,8 @@
 //! - End a task: [`JoinHandle::cancel`] and [`kill`](JoinHandle::kill); [`shield`](sinew_fiber::shield) and
 //!   [`defer`](sinew_fiber::defer) protect a cleanup.
 //! - Restart what fails, and continue what stops to ask: [`Events`].
-//! - Call what blocks its thread: [`blocking()`]; use files: [`fs`].
+//! - Call what blocks its thread: [`blocking()`]; use files: [`fs`]; run other programs: [`process`];
+//!   read what is typed: [`stdin()`].
 //! - Use futures: [`spawn_future`], [`block_on`], [`sleep_async`].
 //! - Run a fiber as a task: [`TaskBuilder::spawn_fiber`].
 //! - Test what takes time: [`ManualClock`], and [`CurrentThread`] for one step at a time.
@@ -69,6 +70,8 @@ mod group;
 mod join;
 mod notes;
 mod placement;
+mod polling;
+pub mod process;
 mod queues;
 mod reach;
 mod reactor;
@@ -82,6 +85,7 @@ mod slots;
 mod spawn;
 mod spin_lock;
 mod state;
+mod stdin;
 pub mod sync;
 mod sysmon;
 mod task;
@@ -109,6 +113,7 @@ pub use sinew_fiber::{Cancelled, Level, Raised, Reason, Refused, Signal, StackSi
 pub use sleep::{Sleep, sleep_async};
 pub use slots::TaskId;
 pub use spawn::{TaskBuilder, spawn, task};
+pub use stdin::{Lines, Stdin, stdin};
 pub use sysmon::Sysmon;
 pub use time::{sleep, sleep_until};
 pub use timeout::{Elapsed, Interval, deadline, interval, timeout};

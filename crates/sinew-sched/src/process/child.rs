@@ -1,0 +1,132 @@
+//! A program that was started.
+
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::process::{ExitStatus, Output};
+use std::sync::Arc;
+
+use super::orphans;
+use super::pipes::{ChildStderr, ChildStdin, ChildStdout, read_both};
+use crate::polling::{Interest, checked, wait_for};
+
+/// A program that runs, or has run, as [`std::process::Child`].
+///
+/// Dropping it lets the program go on alone, unless it is to be [killed](super::Command::kill_on_drop). Either way its end
+/// is seen to.
+#[derive(Debug)]
+pub struct Child {
+    /// Where to write what it reads, if that is a pipe.
+    pub stdin: Option<ChildStdin>,
+    /// Where to read what it writes, if that is a pipe.
+    pub stdout: Option<ChildStdout>,
+    /// Where to read what it complains about, if that is a pipe.
+    pub stderr: Option<ChildStderr>,
+    process: ManuallyDrop<Process>,
+    pub(super) kill_on_drop: bool,
+}
+
+/// A process whose end has to be taken note of.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) child: std::process::Child,
+    /// Becomes readable when the process has ended.
+    pub(super) ended: Arc<OwnedFd>,
+}
+
+impl Child {
+    /// A program that was just started. Until somebody says otherwise it is killed when it is dropped: perhaps nobody
+    /// waits for it any more.
+    pub(super) fn new(mut child: std::process::Child) -> io::Result<Child> {
+        let prepared = (|| {
+            let stdin = child.stdin.take().map(ChildStdin::new).transpose()?;
+            let stdout = child.stdout.take().map(ChildStdout::new).transpose()?;
+            let stderr = child.stderr.take().map(ChildStderr::new).transpose()?;
+            io::Result::Ok((stdin, stdout, stderr, open_process(child.id())?))
+        })();
+        match prepared {
+            Ok((stdin, stdout, stderr, ended)) => {
+                let process = ManuallyDrop::new(Process { child, ended: Arc::new(ended) });
+                Ok(Child { stdin, stdout, stderr, process, kill_on_drop: true })
+            }
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait(); // this is a thread for blocking calls, and it does not take long
+                Err(error)
+            }
+        }
+    }
+
+    /// Its number in the system.
+    pub fn id(&self) -> u32 {
+        self.process.child.id()
+    }
+
+    /// Closes its stdin, so that it does not wait for more, and waits for its end. May be called again, and returns the
+    /// same.
+    ///
+    /// # Errors
+    ///
+    /// As std's, or if the task is cancelled: then it goes on, and can be waited for again.
+    pub fn wait(&mut self) -> io::Result<ExitStatus> {
+        drop(self.stdin.take());
+        loop {
+            if let Some(status) = self.try_wait()? {
+                return Ok(status);
+            }
+            wait_for(&self.process.ended, Interest::Read)?;
+        }
+    }
+
+    /// How it has ended, if it has.
+    ///
+    /// # Errors
+    ///
+    /// As std's.
+    pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.process.child.try_wait()
+    }
+
+    /// Kills it. Its end still has to be waited for.
+    ///
+    /// # Errors
+    ///
+    /// As std's.
+    pub fn kill(&mut self) -> io::Result<()> {
+        self.process.child.kill()
+    }
+
+    /// Waits for its end, and collects what it writes to pipes until then. Drops the child when the caller gives up.
+    ///
+    /// # Errors
+    ///
+    /// As std's, or if the task is cancelled.
+    pub fn wait_with_output(mut self) -> io::Result<Output> {
+        drop(self.stdin.take());
+        let (stdout, stderr) = read_both(self.stdout.take(), self.stderr.take())?;
+        let status = self.wait()?;
+        Ok(Output { status, stdout, stderr })
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // SAFETY: not used again.
+        let mut process = unsafe { ManuallyDrop::take(&mut self.process) };
+        if self.kill_on_drop {
+            let _ = process.child.kill();
+        }
+        if let Ok(None) = process.child.try_wait() {
+            orphans::adopt(process);
+        }
+    }
+}
+
+/// A descriptor of the process with this number, which has not been waited for.
+fn open_process(number: u32) -> io::Result<OwnedFd> {
+    // SAFETY: takes numbers only.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, libc::c_long::from(number), 0) };
+    let fd = checked(RawFd::try_from(fd).unwrap_or(-1))?;
+    // SAFETY: just made, and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}

@@ -1,0 +1,100 @@
+use std::io::Write;
+use std::time::Duration;
+
+use super::*;
+use crate::{Runtime, spawn, yield_now};
+
+/// An input, and where to write what is read from it.
+fn input() -> (Arc<Input>, io::PipeWriter) {
+    let (reader, writer) = io::pipe().unwrap();
+    (Arc::new(Input::new(std::os::fd::OwnedFd::from(reader).into())), writer)
+}
+
+fn line(input: &Input) -> io::Result<String> {
+    let mut line = String::new();
+    input.read_line(&mut line).map(|_| line)
+}
+
+fn runtime() -> Runtime {
+    Runtime::builder().workers(1).build().unwrap()
+}
+
+#[test]
+fn lines_and_bytes_are_read_in_their_order_up_to_the_end() {
+    let (input, mut writer) = input();
+    writer.write_all("one\ntwö\nthree".as_bytes()).unwrap();
+    drop(writer);
+    let read = runtime().run(move || {
+        let mut bytes = [0; 2];
+        assert_eq!((input.read(&mut bytes).unwrap(), &bytes), (2, b"on"));
+        let lines = [(); 4].map(|()| line(&input).unwrap());
+        assert_eq!(input.read(&mut bytes).unwrap(), 0);
+        lines
+    });
+    assert_eq!(read.unwrap(), ["e\n", "twö\n", "three", ""]);
+}
+
+#[test]
+fn a_line_that_is_not_text_is_an_error_and_the_next_is_read() {
+    let (input, mut writer) = input();
+    writer.write_all(b"\xff\nfine\n").unwrap();
+    assert_eq!(line(&input).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    assert_eq!(line(&input).unwrap(), "fine\n");
+}
+
+#[test]
+fn a_worker_runs_other_tasks_while_one_waits_for_input() {
+    let (input, mut writer) = input();
+    let read = runtime().run(move || {
+        let reader = spawn(move || line(&input).unwrap());
+        yield_now();
+        writer.write_all(b"later\n").unwrap();
+        reader.join().unwrap()
+    });
+    assert_eq!(read.unwrap(), "later\n");
+}
+
+#[test]
+fn a_read_that_is_given_up_loses_nothing_and_leaves_no_call_behind() {
+    let (runtime, (input, mut writer)) = (runtime(), input());
+    for _ in 0..100 {
+        let reader = input.clone();
+        let task = runtime.spawn(move || line(&reader));
+        writer.write_all(b"x").unwrap(); // before, after or while it gives up
+        task.cancel();
+        assert!(task.join().unwrap().unwrap_err().get_ref().unwrap().is::<crate::Cancelled>());
+    }
+    writer.write_all(b"\n").unwrap();
+    let reader = input.clone();
+    let read = runtime.run(move || line(&reader).unwrap());
+    assert_eq!(read.unwrap(), format!("{}\n", "x".repeat(100)));
+    let report = runtime.shutdown(Duration::from_secs(60));
+    assert_eq!((report.left, report.blocking), (0, 0));
+    drop(writer);
+}
+
+#[test]
+fn readers_take_turns_and_get_whole_lines() {
+    let (runtime, (input, mut writer)) = (Runtime::builder().workers(2).build().unwrap(), input());
+    let readers: Vec<_> = (0..8)
+        .map(|_| {
+            let input = input.clone();
+            runtime.spawn(move || {
+                let mut lines = Vec::new();
+                loop {
+                    match line(&input).unwrap() {
+                        end if end.is_empty() => return lines,
+                        line => lines.push(line.trim_end().parse::<u32>().unwrap()),
+                    }
+                }
+            })
+        })
+        .collect();
+    for number in 0..5000 {
+        writeln!(writer, "{number}").unwrap();
+    }
+    drop(writer);
+    let mut all: Vec<u32> = readers.into_iter().flat_map(|reader| reader.join().unwrap()).collect();
+    all.sort_unstable();
+    assert!(all.into_iter().eq(0..5000));
+}
