@@ -4,7 +4,7 @@
 //! bit 0  LOCKED    somebody has the lock
 //! bit 1  QUEUED    the queue is not empty
 //! bit 2  WOKEN     one waiter was taken out of the queue and told to try; it has not decided yet
-//! bit 3  RESERVED  the first in the queue tried in vain: the lock is its next, and nobody else takes it
+//! bit 3  RESERVED  the first in the queue was passed over: the lock is its next, and nobody else takes it
 //! ```
 //!
 //! LOCKED is taken by a compare-and-swap while neither LOCKED nor RESERVED is set, and given back by one subtraction.
@@ -20,20 +20,22 @@
 //!   anything: it did not have WOKEN, so whoever gave the lock back last, or has it, sees to the queue.
 //!
 //! A waiter that waits for other things too (a select) cannot come back as RESERVED. Whoever gives the lock back and finds
-//! it first in the queue takes the lock for it at once, unless somebody was faster, and gives it back if it turns out that
-//! the waiter has something else by now.
+//! it first in the queue takes the lock for it at once, and gives it back if it turns out that the waiter has something
+//! else by now. If somebody was faster, RESERVED is set for the waiter where it is.
 //!
-//! So any other waiter is woken in its turn and passed over at most once: others may take the lock while it is on its way, but
-//! when it has come and found the lock taken, the next one to give it back gives it to this waiter. Why not always: a
-//! lock that is given to a waiter is held by nobody for as long as that takes to run, and everybody else has to wait
-//! as well.
+//! So a waiter is seen to in its turn and passed over at most once: others may take the lock while it is on its way, but
+//! when it was found taken, the next one to give it back gives it to this waiter. Why not always: a lock that is given to a
+//! waiter is held by nobody for as long as that takes to run, and everybody else has to wait as well.
+//!
+//! A node that RESERVED is set for wants PASSED_OVER, so that it takes the bit with it if it withdraws. There is one at a
+//! time: it is set by whoever has WOKEN and gives it up, or while nobody has it and RESERVED is not set.
 //!
 //! Taking the lock acquires and giving it back releases; whoever takes it for another acquires it first, and the
 //! telling of the node releases.
 //!
 //! Models: `mutex_unlock_wakes`, `mutex_excludes`, `mutex_unlock_against_withdrawal`, `mutex_unwind_hands_on`,
-//! `mutex_passed_over_once`, `mutex_passed_over_gives_up`,
-//! `mutex_late_unlock`.
+//! `mutex_passed_over_once`, `mutex_passed_over_gives_up`, `mutex_select_passed_over_once`,
+//! `mutex_select_passed_over_gives_up`, `mutex_select_is_next`, `mutex_select_is_elsewhere`, `mutex_late_unlock`.
 
 use sinew_core::Instant;
 use sinew_fiber::Refused;
@@ -54,7 +56,7 @@ const TRY: u8 = 1;
 /// What a node is told: that it has the lock.
 const YOURS: u8 = 2;
 
-/// What the node of a waiter wants that was told to try and did so in vain.
+/// What the node of a waiter wants that others have passed: the lock is reserved for it.
 const PASSED_OVER: usize = 1;
 
 /// What the node of a waiter wants that waits for other things too, and so cannot come back if it tries in vain.
@@ -164,17 +166,22 @@ impl Lock {
         let mut queue = self.queue.lock();
         let mut word = self.word.load(Ordering::Relaxed);
         let what = loop {
-            if word & LOCKED != 0 || word & (QUEUED | WOKEN) != QUEUED {
+            if word & (QUEUED | WOKEN) != QUEUED {
                 return;
             }
-            let is_handed = word & RESERVED != 0 || queue.first_wants() == Some(HANDED);
-            let (what, sets) = if is_handed { (YOURS, LOCKED) } else { (TRY, WOKEN) };
-            let next = (word | sets) & !RESERVED;
+            let (reserved, handed) = (word & RESERVED != 0, queue.first_wants() == Some(HANDED));
+            let (what, next) = match word & LOCKED != 0 {
+                true if reserved || !handed => return,
+                true => (None, word | RESERVED),
+                false if reserved || handed => (Some(YOURS), (word | LOCKED) & !RESERVED),
+                false => (Some(TRY), word | WOKEN),
+            };
             match self.word.compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => break what,
                 Err(now) => word = now,
             }
         };
+        let Some(what) = what else { return queue.set_first_wants(PASSED_OVER) };
         let told = queue.tell(what);
         if queue.is_empty() {
             self.word.fetch_and(!QUEUED, Ordering::Relaxed);
@@ -237,6 +244,7 @@ mod tests {
     use sinew_sync::{Arc, model, model_bounded, thread};
 
     use super::*;
+    use crate::group::Group;
 
     const PAST: Option<Instant> = Some(Instant::from_nanos(0));
 
@@ -259,6 +267,96 @@ mod tests {
     fn queue_and_unwind(lock: &Lock) {
         let node = Node::new(0);
         if lock.take_or_queue(&node) { lock.unlock() } else { drop(Waiting::new(lock, &node)) }
+    }
+
+    /// Waits as one case of a select does, and gives the lock back if it gets it.
+    fn select_and_unlock(lock: &Lock, deadline: Option<Instant>) {
+        let group = Group::new();
+        // SAFETY: the group outlives the node.
+        let node = unsafe { Node::in_group(&raw const group, 0) };
+        let has = match lock.enroll(&node) {
+            Enrolled::Queued => Waiting::new(lock, &node).wait(deadline).unwrap(),
+            enrolled => enrolled == Enrolled::Done,
+        };
+        if has {
+            lock.unlock();
+        }
+    }
+
+    /// The first half of giving the lock back; [`Lock::wake_next`] is the other. Others may come between the two.
+    fn begin_unlock(lock: &Lock) {
+        lock.word.fetch_sub(LOCKED, Ordering::Release);
+    }
+
+    #[test]
+    fn a_select_is_passed_over_once() {
+        model("mutex_select_is_next", || {
+            let (lock, group) = (Lock::new(), Group::new());
+            // SAFETY: the group outlives the node.
+            let node = unsafe { Node::in_group(&raw const group, 0) };
+            assert!(lock.try_lock());
+            assert_eq!(lock.enroll(&node), Enrolled::Queued);
+            begin_unlock(&lock);
+            assert!(lock.try_lock(), "the lock is free");
+            lock.wake_next();
+            begin_unlock(&lock);
+            assert!(!lock.try_lock(), "it was passed over before");
+            lock.wake_next();
+            assert_eq!(node.told(), YOURS);
+            lock.unlock();
+            assert!(free(&lock));
+        });
+    }
+
+    #[test]
+    fn a_select_that_was_passed_over_and_has_something_else_leaves_the_lock_to_the_next() {
+        model("mutex_select_is_elsewhere", || {
+            let (lock, group, next) = (Lock::new(), Group::new(), Node::new(0));
+            // SAFETY: the group outlives the node.
+            let node = unsafe { Node::in_group(&raw const group, 0) };
+            assert!(lock.try_lock());
+            assert_eq!(lock.enroll(&node), Enrolled::Queued);
+            assert!(!lock.take_or_queue(&next));
+            lock.wake_next(); // late: somebody has the lock already
+            assert!(group.claim());
+            lock.unlock();
+            assert_eq!((node.told(), next.told()), (0, YOURS));
+            assert!(!lock.withdraw(&node));
+            lock.unlock();
+            assert!(free(&lock));
+        });
+    }
+
+    #[test]
+    fn a_select_that_was_passed_over_gets_the_lock() {
+        model("mutex_select_passed_over_once", || {
+            let lock = Arc::new(Lock::new());
+            assert!(lock.try_lock());
+            let waiter = spawn(&lock, |lock| select_and_unlock(lock, None));
+            lock.unlock();
+            if lock.try_lock() {
+                lock.unlock();
+            }
+            waiter.join().unwrap();
+            assert!(free(&lock));
+        });
+    }
+
+    #[test]
+    fn a_select_that_was_passed_over_and_gives_up_leaves_the_lock_to_all() {
+        model_bounded("mutex_select_passed_over_gives_up", 4, || {
+            let lock = Arc::new(Lock::new());
+            assert!(lock.try_lock());
+            let gives_up = spawn(&lock, |lock| select_and_unlock(lock, PAST));
+            let stays = spawn(&lock, |lock| lock_and_unlock(lock, None));
+            lock.unlock();
+            if lock.try_lock() {
+                lock.unlock();
+            }
+            gives_up.join().unwrap();
+            stays.join().unwrap();
+            assert!(free(&lock));
+        });
     }
 
     #[test]
