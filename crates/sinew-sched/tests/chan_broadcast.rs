@@ -66,6 +66,26 @@ fn every_receiver_sees_every_item_in_order() {
 }
 
 #[test]
+fn items_are_iterated_over_without_waiting_and_by_value() {
+    for slow in ALL {
+        let (sender, receiver) = channel(2, slow);
+        let other = receiver.clone();
+        (1..=2).for_each(|n| sender.send(n).unwrap());
+        assert!(receiver.try_iter().eq([1, 2]) && receiver.try_iter().next().is_none());
+        assert!(receiver.is_empty(), "{slow:?}");
+        if slow == Slow::Lag {
+            sender.send(3).unwrap();
+            assert!(other.try_iter().eq([2, 3]), "what it has missed is passed over");
+        }
+        drop(other);
+        sender.send(4).unwrap();
+        drop(sender);
+        let left: Vec<u32> = receiver.into_iter().collect();
+        assert!(left.ends_with(&[4]));
+    }
+}
+
+#[test]
 fn a_receiver_sees_what_is_sent_after_it_subscribed_and_a_clone_what_its_original_will() {
     for slow in ALL {
         let (sender, first) = channel(8, slow);

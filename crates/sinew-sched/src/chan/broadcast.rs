@@ -41,11 +41,11 @@ use std::fmt;
 use std::time::Duration;
 
 use sinew_core::Instant;
-use sinew_fiber::{Cancelled, Reason, Refused};
+use sinew_fiber::Refused;
 use sinew_sync::Arc;
 use sinew_sync::atomic::Ordering;
 
-use super::error::{CloseError, End, SendError, Unsent};
+use super::error::{CloseError, End, SendError, Unsent, unwind};
 use crate::case::{Async, Attempt, Case, block};
 use crate::clock::now;
 use channel::Channel;
@@ -336,6 +336,11 @@ impl<T: Clone> Receiver<T> {
         Iter(self)
     }
 
+    /// The items that are there and that it has not seen. What it misses is passed over.
+    pub fn try_iter(&self) -> TryIter<'_, T> {
+        TryIter(self)
+    }
+
     pub(crate) fn operation(&self) -> RecvCase<'_, T> {
         RecvCase::new(self)
     }
@@ -363,17 +368,58 @@ impl<T: Clone> Iterator for Iter<'_, T> {
 
     #[track_caller]
     fn next(&mut self) -> Option<T> {
+        next_of(self.0)
+    }
+}
+
+/// The items that are in a broadcast channel: see [`Receiver::try_iter`].
+#[derive(Debug)]
+pub struct TryIter<'a, T>(&'a Receiver<T>);
+
+impl<T: Clone> Iterator for TryIter<'_, T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
         loop {
-            return match self.0.recv() {
-                Ok(item) => Some(item),
-                Err(RecvError::Lagged(_)) => continue,
-                Err(RecvError::Refused(refused)) if refused.reason() == Reason::Cancelled => {
-                    sinew_fiber::error(Cancelled)
-                }
-                Err(RecvError::Refused(refused)) => sinew_fiber::error(refused),
-                Err(_) => None,
-            };
+            match self.0.try_recv() {
+                Err(RecvError::Lagged(_)) => (),
+                received => return received.ok().flatten(),
+            }
         }
+    }
+}
+
+/// The items of a broadcast channel, as they come, with the receiver inside.
+#[derive(Debug)]
+pub struct IntoIter<T>(Receiver<T>);
+
+impl<T: Clone> Iterator for IntoIter<T> {
+    type Item = T;
+
+    #[track_caller]
+    fn next(&mut self) -> Option<T> {
+        next_of(&self.0)
+    }
+}
+
+impl<T: Clone> IntoIterator for Receiver<T> {
+    type Item = T;
+    type IntoIter = IntoIter<T>;
+
+    fn into_iter(self) -> IntoIter<T> {
+        IntoIter(self)
+    }
+}
+
+#[track_caller]
+fn next_of<T: Clone>(receiver: &Receiver<T>) -> Option<T> {
+    loop {
+        return match receiver.recv() {
+            Ok(item) => Some(item),
+            Err(RecvError::Lagged(_)) => continue,
+            Err(RecvError::Refused(refused)) => unwind(refused),
+            Err(_) => None,
+        };
     }
 }
 
