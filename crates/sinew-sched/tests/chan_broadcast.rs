@@ -295,6 +295,24 @@ fn an_item_on_its_way_to_one_that_is_given_up_is_seen_by_the_next() {
 }
 
 #[test]
+fn items_on_their_way_to_several_that_are_given_up_keep_their_order() {
+    let mut context = Context::from_waker(Waker::noop());
+    for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+        let (sender, receiver) = channel(1, Slow::Lag);
+        let mut given_up = [(); 3].map(|()| Some(Box::pin(receiver.recv_async())));
+        for future in given_up.iter_mut().flatten() {
+            assert!(future.as_mut().poll(&mut context).is_pending());
+        }
+        (1..=5).for_each(|n| sender.send(n).unwrap());
+        order.into_iter().for_each(|n| given_up[n] = None);
+        assert_eq!(receiver.len(), 4);
+        assert!([1, 2, 3].iter().all(|n| receiver.recv().unwrap() == *n), "{order:?}");
+        assert!(matches!(receiver.recv(), Err(RecvError::Lagged(1))));
+        assert_eq!(receiver.recv().unwrap(), 5);
+    }
+}
+
+#[test]
 fn waits_end_in_time_and_when_their_task_is_cancelled() {
     in_tasks(|| {
         let (sender, receiver) = channel(1, Slow::Block);
