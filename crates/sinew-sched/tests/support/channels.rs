@@ -103,19 +103,33 @@ impl Way {
         }
     }
 
+    /// Does what may have to wait, with `ends`, by a call that blocks or by a future.
+    pub(crate) fn does<E, T, F: Future<Output = T>>(
+        self,
+        ends: E,
+        call: impl FnOnce(E) -> T,
+        future: impl FnOnce(E) -> F,
+    ) -> Step<T, F> {
+        if self.blocks() { Step::Done(Some(call(ends))) } else { Step::Doing(future(ends)) }
+    }
+
     pub(crate) fn send<'a, T: Send, K>(
         self,
         sender: &'a Sender<T, K>,
         item: T,
     ) -> impl Future<Output = Result<(), SendError<T>>> + Send + use<'a, T, K> {
-        if self.blocks() { Step::Done(Some(sender.send(item))) } else { Step::Doing(sender.send_async(item)) }
+        self.does(
+            (sender, item),
+            |(sender, item)| sender.send(item),
+            |(sender, item)| sender.send_async(item),
+        )
     }
 
     pub(crate) fn recv<'a, T: Send, K>(
         self,
         receiver: &'a Receiver<T, K>,
     ) -> impl Future<Output = Result<T, RecvError>> + Send + use<'a, T, K> {
-        if self.blocks() { Step::Done(Some(receiver.recv())) } else { Step::Doing(receiver.recv_async()) }
+        self.does(receiver, Receiver::recv, Receiver::recv_async)
     }
 
     /// Receives until `deadline`, or whenever something comes where there is no such call.
@@ -174,6 +188,23 @@ impl<T> Running<T> {
                 Ok(result) => result,
                 Err(panic) => std::panic::resume_unwind(panic),
             },
+        }
+    }
+
+    /// Cancels or kills a task; a thread goes on.
+    pub(crate) fn give_up(&self, kill: bool) {
+        match self {
+            Running::Task(task) if kill => task.kill(),
+            Running::Task(task) => task.cancel(),
+            Running::Thread(_) => (),
+        }
+    }
+
+    /// Waits for its end, which may be that it was cancelled.
+    pub(crate) fn end(self) {
+        match self {
+            Running::Task(task) => task.join().map_or_else(|raised| assert!(raised.is_cancelled()), drop),
+            thread => drop(thread.join()),
         }
     }
 
