@@ -2,16 +2,17 @@
 //!
 //! A test of something that all kinds have is generic over [`Kind`] and run by `for_kinds!`. A new kind that is a queue
 //! with a capacity is a line of [`kinds!`].
-#![allow(dead_code, reason = "no test program uses all of it")]
+#![allow(dead_code, unused_imports, unused_macros, reason = "no test program uses all of it")]
 
+use std::fmt::Debug;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
 use sinew_sched::chan::{self, Many, One, Receiver, RecvError, SendError, Sender};
-use sinew_sched::{CurrentThread, Instant, JoinHandle, ManualClock, Runtime, block_on};
+use sinew_sched::{CurrentThread, Instant, JoinHandle, ManualClock, Runtime, StackSize, block_on};
 
-use crate::support::Watchdog;
+use crate::support::{Watchdog, with_runtime};
 
 /// A channel of a given capacity, first in, first out.
 pub(crate) trait Kind: 'static {
@@ -85,7 +86,7 @@ impl Way {
         Way::ALL[number as usize % Way::ALL.len()]
     }
 
-    fn blocks(self) -> bool {
+    pub(crate) fn blocks(self) -> bool {
         matches!(self, Way::Task | Way::Thread)
     }
 
@@ -163,6 +164,62 @@ impl Way {
             }
             Poll::Ready(())
         })
+    }
+}
+
+/// Something of a size, which is not itself any more if a part of it is that of another.
+pub(crate) trait Element: Send + Sync + Clone + Debug + 'static {
+    fn make(n: usize) -> Self;
+    fn number(&self) -> usize;
+}
+
+impl Element for u8 {
+    fn make(n: usize) -> u8 {
+        n as u8
+    }
+
+    fn number(&self) -> usize {
+        usize::from(*self)
+    }
+}
+
+impl<const N: usize> Element for [usize; N] {
+    fn make(n: usize) -> [usize; N] {
+        std::array::from_fn(|word| n.wrapping_mul(word + 1))
+    }
+
+    fn number(&self) -> usize {
+        assert!(*self == Self::make(self[0]), "it is in pieces");
+        self[0]
+    }
+}
+
+/// Evaluates the expression for elements of 1, 8, 128 and 4096 bytes.
+macro_rules! for_sizes {
+    ($element:ident => $test:expr) => {{
+        type $element = u8;
+        $test;
+        {
+            type $element = [usize; 1];
+            $test;
+        }
+        {
+            type $element = [usize; 16];
+            $test;
+        }
+        {
+            type $element = [usize; 512];
+            $test;
+        }
+    }};
+}
+pub(crate) use for_sizes;
+
+/// As [`with_runtimes`](crate::support::with_runtimes), for large items: code that is not optimised has one in every frame.
+pub(crate) fn with_large_stacks(test: impl Fn(&Runtime)) {
+    for (workers, nets) in [1, 2, 8].into_iter().flat_map(|workers| [(workers, true), (workers, false)]) {
+        let builder = Runtime::builder().workers(workers).safety_nets(nets);
+        with_runtime(builder.stack(StackSize::MiB1), &test);
     }
 }
 
