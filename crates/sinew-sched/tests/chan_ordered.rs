@@ -11,26 +11,10 @@ use std::time::Duration;
 
 use sinew_sched::chan::{RecvError, Unsent, oneshot, ordered};
 use sinew_sched::select::send;
-use sinew_sched::{
-    CurrentThread, JoinHandle, ManualClock, Reason, Runtime, block_on, select, sleep, sleep_async, spawn,
-    spawn_future, yield_now,
-};
-use support::{Tally, current_thread, poll, with_runtimes};
+use sinew_sched::{Reason, block_on, select, sleep, sleep_async, spawn, spawn_future, yield_now};
+use support::{Tally, current_thread, gated, poll, with_manual_clock, with_runtimes};
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-fn with_manual_clock(test: impl FnOnce() + Send + 'static) {
-    let clock = ManualClock::new();
-    Runtime::builder().workers(1).manual_clock(&clock).build().unwrap().run(test).unwrap();
-}
-
-/// A task that ends when it is told to, with what it is told.
-fn gated(runtime: &CurrentThread) -> (oneshot::Sender<u64>, JoinHandle<u64>) {
-    let (gate, mut opened) = oneshot::channel();
-    let task = runtime.spawn(move || opened.recv().unwrap());
-    runtime.run_until_idle();
-    (gate, task)
-}
 
 #[test]
 fn results_come_in_the_order_of_the_tasks() {
