@@ -152,7 +152,8 @@ impl<R> std::fmt::Debug for Select<'_, R> {
 /// [`Refused`](crate::Refused): if the task is cancelled and there is no [`cancelled`](crate::select::cancelled) case,
 /// or where it must not block. With a `default` it never waits, and so is never refused.
 ///
-/// When the arm runs nothing else is under way any more, and nothing is borrowed by the other cases.
+/// When the arm runs nothing else is under way any more, and nothing is borrowed by the other cases. What is temporary in
+/// a case is gone: `send(&sender, &mut Some(item))` drops the item if another case happens.
 #[macro_export]
 macro_rules! select {
     // The arms, one by one: a block needs no comma behind it, and the last one needs none.
@@ -174,10 +175,13 @@ macro_rules! select {
     (@arms [$($arms:tt)*]) => {
         $crate::select!(@run [$($arms)*] [] $crate::select!(@cases [] [] $($arms)*))
     };
-    // A variable for each case: `case` is another one each time. Then the wait, and when the cases are gone, the arm.
+    // A variable for each case: `case` is another one each time. Then the wait, and when the cases are gone, the arm. What
+    // is temporary in a case lives as long as the case, hence the `match`, and no longer, hence the `let`.
     (@cases [$($names:ident)*] $default:tt ($pattern:pat, $case:expr, $arm:expr) $($rest:tt)*) => {{
-        let case = $case;
-        $crate::select!(@cases [$($names)* case] $default $($rest)*)
+        let outcome = match $case {
+            case => $crate::select!(@cases [$($names)* case] $default $($rest)*),
+        };
+        outcome
     }};
     (@cases [$($names:ident)*] []) => {
         match $crate::select::wait(&[$(&$names),*]) {

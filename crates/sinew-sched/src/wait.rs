@@ -330,6 +330,12 @@ impl Queue {
         unsafe { self.first.as_ref() }.map(|node| node.wants.get())
     }
 
+    /// Has the first node in the queue want something else.
+    pub(crate) fn set_first_wants(&mut self, wants: usize) {
+        // SAFETY: nodes in the queue are valid.
+        unsafe { self.first.as_ref() }.into_iter().for_each(|node| node.wants.set(wants));
+    }
+
     /// The first node in the queue, valid as long as the lock is held; null if there is none.
     pub(crate) fn first(&self) -> *const Node {
         self.first

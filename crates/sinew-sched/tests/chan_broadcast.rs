@@ -66,6 +66,26 @@ fn every_receiver_sees_every_item_in_order() {
 }
 
 #[test]
+fn items_are_iterated_over_without_waiting_and_by_value() {
+    for slow in ALL {
+        let (sender, receiver) = channel(2, slow);
+        let other = receiver.clone();
+        (1..=2).for_each(|n| sender.send(n).unwrap());
+        assert!(receiver.try_iter().eq([1, 2]) && receiver.try_iter().next().is_none());
+        assert!(receiver.is_empty(), "{slow:?}");
+        if slow == Slow::Lag {
+            sender.send(3).unwrap();
+            assert!(other.try_iter().eq([2, 3]), "what it has missed is passed over");
+        }
+        drop(other);
+        sender.send(4).unwrap();
+        drop(sender);
+        let left: Vec<u32> = receiver.into_iter().collect();
+        assert!(left.ends_with(&[4]));
+    }
+}
+
+#[test]
 fn a_receiver_sees_what_is_sent_after_it_subscribed_and_a_clone_what_its_original_will() {
     for slow in ALL {
         let (sender, first) = channel(8, slow);
@@ -272,6 +292,24 @@ fn an_item_on_its_way_to_one_that_is_given_up_is_seen_by_the_next() {
         drop(receiver);
         assert_eq!(seen(&sender.subscribe()), [], "it goes with its receiver");
     });
+}
+
+#[test]
+fn items_on_their_way_to_several_that_are_given_up_keep_their_order() {
+    let mut context = Context::from_waker(Waker::noop());
+    for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+        let (sender, receiver) = channel(1, Slow::Lag);
+        let mut given_up = [(); 3].map(|()| Some(Box::pin(receiver.recv_async())));
+        for future in given_up.iter_mut().flatten() {
+            assert!(future.as_mut().poll(&mut context).is_pending());
+        }
+        (1..=5).for_each(|n| sender.send(n).unwrap());
+        order.into_iter().for_each(|n| given_up[n] = None);
+        assert_eq!(receiver.len(), 4);
+        assert!([1, 2, 3].iter().all(|n| receiver.recv().unwrap() == *n), "{order:?}");
+        assert!(matches!(receiver.recv(), Err(RecvError::Lagged(1))));
+        assert_eq!(receiver.recv().unwrap(), 5);
+    }
 }
 
 #[test]

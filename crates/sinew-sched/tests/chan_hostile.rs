@@ -1,6 +1,8 @@
 //! Channels and selects among code that does what it should not, or at the wrong moment.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sinew_fiber::{Fiber, Mask, Root, Signal, control, run_as_root};
@@ -87,6 +89,30 @@ fn a_question_that_nobody_can_receive_any_more_is_dropped() {
             assert!(matches!(answer.try_recv(), Err(RecvError::Closed)));
             assert_eq!(questions.len(), 0);
         }
+    }
+}
+
+#[test]
+fn items_behind_one_that_panics_when_it_is_dropped_are_dropped() {
+    /// Counts when it is dropped, before it panics.
+    #[allow(dead_code, reason = "it is there to be dropped")]
+    struct Item(Arc<AtomicUsize>, Option<Bomb>);
+
+    impl Drop for Item {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    for (sender, receiver) in [chan::bounded(4), chan::weighted(4, |_| 1)] {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        for n in 0..4 {
+            let item = Item(dropped.clone(), (n == 1).then(|| Bomb));
+            assert!(sender.try_send(item).is_ok());
+        }
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(receiver))).is_err());
+        assert_eq!(dropped.load(Ordering::Relaxed), 4);
+        assert!(sender.is_empty());
     }
 }
 

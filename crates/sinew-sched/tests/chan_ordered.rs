@@ -10,26 +10,11 @@ use std::thread;
 use std::time::Duration;
 
 use sinew_sched::chan::{RecvError, Unsent, oneshot, ordered};
-use sinew_sched::{
-    CurrentThread, JoinHandle, ManualClock, Reason, Runtime, block_on, sleep, sleep_async, spawn,
-    spawn_future, yield_now,
-};
-use support::{Tally, current_thread, poll, with_runtimes};
+use sinew_sched::select::send;
+use sinew_sched::{Reason, block_on, select, sleep, sleep_async, spawn, spawn_future, yield_now};
+use support::{Tally, current_thread, gated, poll, with_manual_clock, with_runtimes};
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-fn with_manual_clock(test: impl FnOnce() + Send + 'static) {
-    let clock = ManualClock::new();
-    Runtime::builder().workers(1).manual_clock(&clock).build().unwrap().run(test).unwrap();
-}
-
-/// A task that ends when it is told to, with what it is told.
-fn gated(runtime: &CurrentThread) -> (oneshot::Sender<u64>, JoinHandle<u64>) {
-    let (gate, mut opened) = oneshot::channel();
-    let task = runtime.spawn(move || opened.recv().unwrap());
-    runtime.run_until_idle();
-    (gate, task)
-}
 
 #[test]
 fn results_come_in_the_order_of_the_tasks() {
@@ -281,6 +266,52 @@ fn a_future_that_has_not_sent_gives_the_handle_back_or_cancels_the_task() {
     drop(dropped);
     runtime.run_until_idle();
     tally.assert_even(1);
+}
+
+#[test]
+fn a_select_sends_a_task_or_leaves_its_handle() {
+    with_manual_clock(|| {
+        let (sender, mut receiver) = ordered::channel(1);
+        let mut task = Some(spawn(|| 1));
+        select! { sent = send(&sender, &mut task) => sent.unwrap() }.unwrap();
+        assert!(task.is_none());
+        task = Some(spawn(|| 2));
+        let timed_out = select! {
+            _ = send(&sender, &mut task) => false,
+            _ = select::sleep(HOUR) => true,
+        };
+        assert!(timed_out.unwrap());
+        let waits = spawn(move || {
+            let sent = select! { sent = send(&sender, &mut task) => sent };
+            sent.unwrap().unwrap();
+            let (mut late, _) = (Some(spawn(|| 3)), sender.close());
+            let ended = select! { sent = send(&sender, &mut late) => sent };
+            let back = ended.unwrap().unwrap_err();
+            assert!(matches!(back.why, Unsent::Closed) && late.is_none());
+            back.item.join().unwrap()
+        });
+        sleep(HOUR); // it waits
+        assert_eq!(receiver.recv().unwrap().unwrap(), 1);
+        assert_eq!(receiver.recv().unwrap().unwrap(), 2, "it was not cancelled when it was not sent");
+        assert_eq!(waits.join().unwrap(), 3);
+        assert!(matches!(receiver.recv(), Err(RecvError::Closed)));
+    });
+}
+
+#[test]
+fn those_that_have_ended_are_iterated_over_up_to_the_first_that_has_not() {
+    let runtime = current_thread();
+    let (sender, mut receiver) = ordered::channel(4);
+    let (gate, task) = gated(&runtime);
+    for task in [runtime.spawn(|| 1), task, runtime.spawn(|| 3)] {
+        sender.try_send(task).unwrap();
+    }
+    runtime.run_until_idle();
+    assert!(receiver.try_iter().map(Result::unwrap).eq([1]));
+    gate.send(2).unwrap();
+    runtime.run_until_idle();
+    assert!(receiver.try_iter().map(Result::unwrap).eq([2, 3]));
+    assert_eq!(receiver.try_iter().count(), 0);
 }
 
 #[test]

@@ -7,28 +7,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sinew_sched::chan::{self, RecvError, oneshot, ordered};
+use sinew_sched::chan::{self, RecvError, ordered};
 use sinew_sched::select::{cancelled, recv};
 use sinew_sched::sync::Mutex;
-use sinew_sched::{
-    CurrentThread, JoinHandle, ManualClock, Reason, Runtime, block_on, now, select, sleep, spawn, yield_now,
-};
-use support::{current_thread, next, poll, rounds, with_runtimes};
+use sinew_sched::{CurrentThread, Reason, block_on, now, select, sleep, spawn, yield_now};
+use support::{current_thread, gated, next, poll, rounds, with_manual_clock, with_runtimes};
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-fn with_manual_clock(test: impl FnOnce() + Send + 'static) {
-    let clock = ManualClock::new();
-    Runtime::builder().workers(1).manual_clock(&clock).build().unwrap().run(test).unwrap();
-}
-
-/// A task that ends when it is told to, with what it is told.
-fn gated(runtime: &CurrentThread) -> (oneshot::Sender<u64>, JoinHandle<u64>) {
-    let (gate, mut opened) = oneshot::channel();
-    let task = runtime.spawn(move || opened.recv().unwrap());
-    runtime.run_until_idle();
-    (gate, task)
-}
 
 /// Runs `receives` in a task and kills it after `meanwhile`, which has given it what it waits for.
 fn killed<T: Send + 'static>(

@@ -173,10 +173,10 @@ fn a_wait_or_read_that_is_cancelled_leaves_the_child_as_it_was_and_no_call_behin
                 0 => waited.lock().unwrap().wait().map(drop),
                 _ => read.lock().unwrap().read(&mut [0]).map(drop),
             });
-            spin_until(|| runtime.dump().contains("1 running, of which nobody waits for 0"));
+            spin_until(|| runtime.dump().to_string().contains("1 running, of which nobody waits for 0"));
             task.cancel();
             assert!(is_cancelled(&task.join().unwrap().unwrap_err()));
-            spin_until(|| runtime.dump().contains("0 running"));
+            spin_until(|| runtime.dump().to_string().contains("0 running"));
         }
         let ended = runtime.run(move || {
             stdin.write_all(b"all of it").unwrap();
@@ -307,7 +307,7 @@ fn a_shutdown_does_not_wait_for_children_or_input() {
     let mut child = runtime.run(|| cat().spawn().unwrap()).unwrap();
     let (stdin, id) = (child.stdin.take(), child.id());
     let waits = runtime.spawn(move || child.wait().map(drop));
-    spin_until(|| runtime.dump().contains("1 running"));
+    spin_until(|| runtime.dump().to_string().contains("1 running"));
     let report = runtime.shutdown(Duration::from_secs(60));
     assert_eq!((report.left, report.blocking), (0, 0));
     assert!(is_cancelled(&waits.join().unwrap().unwrap_err()));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sinew_fiber::shield;
-use sinew_sched::select::{Select, acquire, cancelled, join, lock, read, recv, sleep, until, write};
+use sinew_sched::select::{Select, acquire, cancelled, join, lock, read, recv, send, sleep, until, write};
 use sinew_sched::sync::{Mutex, RwLock, Semaphore};
 use sinew_sched::{Events, ManualClock, Reason, Runtime, chan, now, select, spawn, task, yield_now};
 
@@ -50,6 +50,28 @@ fn a_task_that_is_not_joined_keeps_its_handle_and_can_be_joined_later() {
         assert_eq!(first.unwrap(), "the one that ends");
         gate.add_permits(1);
         assert!(waits.unwrap().join().unwrap());
+    });
+}
+
+/// Temporaries live as long as their cases, and are gone when the arm runs.
+#[test]
+fn cases_may_be_made_of_what_is_temporary() {
+    in_tasks(|| {
+        let (sender, receiver) = chan::bounded(1);
+        let table = std::cell::RefCell::new(vec![receiver]);
+        for _ in 0..2 {
+            let sent = select! { sent = send(&sender, &mut Some(5)) => sent.is_ok(), default => false };
+            assert!(sent.unwrap());
+            let (_full, never) = chan::bounded::<i32>(1);
+            let five = select! {
+                five = recv(&table.borrow()[0].clone()) => {
+                    assert!(table.try_borrow_mut().is_ok());
+                    five.unwrap()
+                }
+                _ = recv(Some(&never)) => 0,
+            };
+            assert_eq!(five.unwrap(), 5);
+        }
     });
 }
 

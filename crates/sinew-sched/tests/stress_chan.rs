@@ -10,17 +10,16 @@ mod ledger;
 mod support;
 
 use std::collections::VecDeque;
-use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use channels::{Bounded, Kind, Running, Way, for_kinds};
+use channels::{Bounded, Element, Kind, Running, Way, for_kinds, for_sizes, with_large_stacks};
 use ledger::{Consumer, Ledger, Producer};
 use sinew_sched::chan::{Many, Receiver, RecvError, Sender, Unsent};
 use sinew_sched::select::{recv, send};
-use sinew_sched::{Runtime, StackSize, now, select};
-use support::{Counted, SEED, next, rounds, with_runtime, with_runtimes};
+use sinew_sched::{Runtime, now, select};
+use support::{Counted, SEED, next, rounds, with_runtimes};
 
 /// Sends all items of `producer`, by random calls; one that was refused is made up for by the next.
 async fn sends<K: Send>(way: Way, sender: Sender<Counted, K>, mut producer: Producer, mut seed: u64) {
@@ -220,36 +219,9 @@ fn who_only_looks_wakes_who_waits() {
     with_runtimes(|runtime| for_kinds!(C => CAPACITIES.into_iter().for_each(|c| looks::<C>(runtime, c))));
 }
 
-/// Something of a size, which is not itself any more if a part of it is that of another.
-trait Element: Send + 'static {
-    fn make(n: usize) -> Self;
-    fn number(&self) -> usize;
-}
-
-impl Element for u8 {
-    fn make(n: usize) -> u8 {
-        n as u8
-    }
-
-    fn number(&self) -> usize {
-        usize::from(*self)
-    }
-}
-
-impl<const N: usize> Element for [usize; N] {
-    fn make(n: usize) -> [usize; N] {
-        std::array::from_fn(|word| n.wrapping_mul(word + 1))
-    }
-
-    fn number(&self) -> usize {
-        assert!(*self == Self::make(self[0]), "it is in pieces");
-        self[0]
-    }
-}
-
 #[test]
 fn items_of_all_sizes_arrive_whole() {
-    fn carries<C: Kind, T: Element + Debug>(runtime: &Runtime) {
+    fn carries<C: Kind, T: Element>(runtime: &Runtime) {
         for capacity in [0, 1, 3, 16] {
             let (sender, receiver) = C::open::<T>(capacity);
             let way = Way::nth(capacity as u64 + 1);
@@ -267,17 +239,10 @@ fn items_of_all_sizes_arrive_whole() {
             receives.join();
         }
     }
-    // Code that is not optimised has an item in every frame.
-    let builder = |workers| Runtime::builder().workers(workers).stack(StackSize::MiB1);
-    [1, 2, 8].map(builder).into_iter().for_each(|builder| {
-        with_runtime(builder, |runtime| {
-            for _ in 0..rounds(2) {
-                for_kinds!(C => carries::<C, u8>(runtime));
-                for_kinds!(C => carries::<C, [usize; 1]>(runtime));
-                for_kinds!(C => carries::<C, [usize; 16]>(runtime));
-                for_kinds!(C => carries::<C, [usize; 512]>(runtime));
-            }
-        })
+    with_large_stacks(|runtime| {
+        for _ in 0..rounds(2) {
+            for_sizes!(T => for_kinds!(C => carries::<C, T>(runtime)));
+        }
     });
 }
 

@@ -31,6 +31,7 @@
 //!   Closing, from either end, ends the channel for all.
 
 mod channel;
+mod iter;
 mod operation;
 mod state;
 #[cfg(test)]
@@ -41,7 +42,7 @@ use std::fmt;
 use std::time::Duration;
 
 use sinew_core::Instant;
-use sinew_fiber::{Cancelled, Reason, Refused};
+use sinew_fiber::Refused;
 use sinew_sync::Arc;
 use sinew_sync::atomic::Ordering;
 
@@ -49,6 +50,7 @@ use super::error::{CloseError, End, SendError, Unsent};
 use crate::case::{Async, Attempt, Case, block};
 use crate::clock::now;
 use channel::Channel;
+pub use iter::{IntoIter, Iter, TryIter};
 pub use operation::{RecvCase, SendCase};
 
 /// What to do with receivers that are too slow: an item is sent, and there is no room for it because they have not seen
@@ -336,6 +338,11 @@ impl<T: Clone> Receiver<T> {
         Iter(self)
     }
 
+    /// The items that are there and that it has not seen. What it misses is passed over.
+    pub fn try_iter(&self) -> TryIter<'_, T> {
+        TryIter(self)
+    }
+
     pub(crate) fn operation(&self) -> RecvCase<'_, T> {
         RecvCase::new(self)
     }
@@ -351,37 +358,5 @@ impl<T> Clone for Receiver<T> {
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         self.channel.leave(self.seat);
-    }
-}
-
-/// The items of a broadcast channel, as they come: see [`Receiver::iter`].
-#[derive(Debug)]
-pub struct Iter<'a, T>(&'a Receiver<T>);
-
-impl<T: Clone> Iterator for Iter<'_, T> {
-    type Item = T;
-
-    #[track_caller]
-    fn next(&mut self) -> Option<T> {
-        loop {
-            return match self.0.recv() {
-                Ok(item) => Some(item),
-                Err(RecvError::Lagged(_)) => continue,
-                Err(RecvError::Refused(refused)) if refused.reason() == Reason::Cancelled => {
-                    sinew_fiber::error(Cancelled)
-                }
-                Err(RecvError::Refused(refused)) => sinew_fiber::error(refused),
-                Err(_) => None,
-            };
-        }
-    }
-}
-
-impl<'a, T: Clone> IntoIterator for &'a Receiver<T> {
-    type Item = T;
-    type IntoIter = Iter<'a, T>;
-
-    fn into_iter(self) -> Iter<'a, T> {
-        self.iter()
     }
 }

@@ -33,7 +33,9 @@ macro_rules! both_ends {
                 flavour!(self.channel, is_closed())
             }
 
-            /// How many items are in the channel.
+            /// How many items are in the channel. It may be more than the [`capacity`](Self::capacity): an item that
+            /// was on its way to a receiver that was killed, or a future that was dropped, comes back also if its
+            /// place was taken meanwhile.
             pub fn len(&self) -> usize {
                 flavour!(self.channel, len())
             }

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use sinew_fiber::Refused;
+use sinew_fiber::{Cancelled, Reason, Refused};
 use sinew_sync::Mutex;
 
 /// Why a channel was ended, in the words of whoever ended it.
@@ -114,6 +114,16 @@ pub enum Unsent {
     /// The sender cannot wait here, or not any more.
     #[error(transparent)]
     Refused(#[from] Refused),
+}
+
+/// What an iterator does where a receive is refused, since it has no errors.
+#[cold]
+#[track_caller]
+pub(super) fn unwind(refused: Refused) -> ! {
+    match refused.reason() {
+        Reason::Cancelled => sinew_fiber::error(Cancelled),
+        _ => sinew_fiber::error(refused),
+    }
 }
 
 /// How a channel was ended.

@@ -307,14 +307,26 @@ impl<T> Channel<T> {
         if !self.end(End::Closed) {
             flavour!(self, close()); // whoever has ended it may not have come so far
         }
-        loop {
+        drop_all(&mut || {
             let slot = Slot::empty();
             flavour!(self, try_recv(&slot));
-            if slot.into_inner().is_none() {
-                return;
-            }
+            slot.into_inner().map(drop).is_some()
+        });
+    }
+}
+
+/// Calls `drop_one` until nothing is left to drop; it goes on if a destructor unwinds, as std's collections do.
+fn drop_all(drop_one: &mut dyn FnMut() -> bool) {
+    struct Rest<'a>(&'a mut dyn FnMut() -> bool);
+
+    impl Drop for Rest<'_> {
+        fn drop(&mut self) {
+            while (self.0)() {}
         }
     }
+
+    let rest = Rest(drop_one);
+    while (rest.0)() {}
 }
 
 #[cfg(all(test, not(loom)))]

@@ -46,24 +46,23 @@
 
 mod ended;
 mod receiver;
+mod sending;
 
 use std::error::Error;
 use std::fmt;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use sinew_core::Instant;
 use sinew_fiber::{Raised, shield};
 
 use super::error::SendError;
-use super::operation::SendCase;
 use crate::case::Async;
 use crate::clock::now;
 use crate::join::JoinHandle;
 use crate::spawn::spawn;
 
-pub use receiver::{IntoIter, Iter, Receiver, RecvCase};
+pub use receiver::{IntoIter, Iter, Receiver, RecvCase, TryIter};
+pub use sending::SendCase;
 
 /// The two ends of a channel that holds the handles of up to `capacity` tasks, besides the one that the receiver waits
 /// for.
@@ -99,7 +98,7 @@ fn unsent<T>(error: SendError<Queued<T>>) -> SendError<JoinHandle<T>> {
 }
 
 /// The end of a [`channel`] that starts tasks and sends their handles. The channel is closed when the last of its
-/// senders goes.
+/// senders goes. In a select it is a case of [`send`](crate::select::send), with the handle of a task.
 pub struct Sender<T> {
     channel: super::Sender<Queued<T>>,
 }
@@ -210,10 +209,14 @@ impl<T> Sender<T> {
         self.channel.try_send(Queued(Some(task))).map_err(unsent)
     }
 
-    /// A future that sends the handle of a task. Dropped before it is ready it cancels the task; [`SendAsync::cancel`]
+    /// A future that sends the handle of a task. Dropped before it is ready it cancels the task; [`cancel`](Async::cancel)
     /// gives the handle back.
-    pub fn send_async(&self, task: JoinHandle<T>) -> SendAsync<'_, T> {
-        SendAsync(self.channel.send_async(Queued(Some(task))))
+    pub fn send_async(&self, task: JoinHandle<T>) -> Async<SendCase<'_, T>> {
+        Async::new(self.operation(task))
+    }
+
+    pub(crate) fn operation(&self, task: JoinHandle<T>) -> SendCase<'_, T> {
+        SendCase::new(self.channel.operation(Queued(Some(task))))
     }
 
     /// Closes the channel: no task is sent any more, and the receiver sees so when it has received all. False if it was
@@ -264,35 +267,5 @@ impl<T> Clone for Sender<T> {
 impl<T> fmt::Debug for Sender<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.channel, f)
-    }
-}
-
-/// The future of [`Sender::send_async`].
-#[must_use = "futures do nothing unless they are polled"]
-pub struct SendAsync<'a, T>(Async<SendCase<'a, Queued<T>>>);
-
-impl<'a, T> SendAsync<'a, T> {
-    fn inner(self: Pin<&mut Self>) -> Pin<&mut Async<SendCase<'a, Queued<T>>>> {
-        // SAFETY: the only field, which is pinned with this.
-        unsafe { self.map_unchecked_mut(|this| &mut this.0) }
-    }
-
-    /// Gives up, and returns the handle if it was not sent.
-    pub fn cancel(self: Pin<&mut Self>) -> Option<JoinHandle<T>> {
-        self.inner().cancel().map(Queued::into_handle)
-    }
-}
-
-impl<T> Future for SendAsync<'_, T> {
-    type Output = Result<(), SendError<JoinHandle<T>>>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.inner().poll(context).map_err(unsent)
-    }
-}
-
-impl<T> fmt::Debug for SendAsync<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SendAsync").finish_non_exhaustive()
     }
 }

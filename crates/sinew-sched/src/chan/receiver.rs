@@ -6,12 +6,11 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use sinew_core::Instant;
-use sinew_fiber::{Cancelled, Reason};
 use sinew_sync::Arc;
 use sinew_sync::atomic::Ordering;
 
 use super::ends::{Many, both_ends};
-use super::error::{CloseError, End, RecvError};
+use super::error::{CloseError, End, RecvError, unwind};
 use super::operation::RecvCase;
 use super::{Channel, Flavour, Kind, flavour};
 use crate::case::{Async, Case, block};
@@ -193,8 +192,7 @@ fn next_of<T, K>(receiver: &Receiver<T, K>) -> Option<T> {
 #[track_caller]
 fn end_of_items<T>(error: RecvError) -> Option<T> {
     match error {
-        RecvError::Refused(refused) if refused.reason() == Reason::Cancelled => sinew_fiber::error(Cancelled),
-        RecvError::Refused(refused) => sinew_fiber::error(refused),
+        RecvError::Refused(refused) => unwind(refused),
         _ => None,
     }
 }

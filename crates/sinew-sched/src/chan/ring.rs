@@ -34,7 +34,7 @@ use sinew_sync::cell::UnsafeCell;
 use super::displaced::Displaced;
 use super::lock::Lock;
 use super::slot::Slot;
-use super::{ENDED, Flavour, GIVEN, Tried};
+use super::{ENDED, Flavour, GIVEN, Tried, drop_all};
 use crate::case::Enrolled;
 use crate::wait::{Node, Queue, Waiter, tell_each_under};
 
@@ -429,15 +429,12 @@ impl<T> Flavour<T> for Ring<T> {
 
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
-        loop {
+        drop_all(&mut || {
             let mut head = self.head.side.lock();
-            if self.is_empty(&mut head) {
-                return;
-            }
-            let item = self.take(&mut head);
+            let item = (!self.is_empty(&mut head)).then(|| self.take(&mut head));
             drop(head);
-            drop(item); // which may panic
-        }
+            item.map(drop).is_some()
+        });
     }
 }
 

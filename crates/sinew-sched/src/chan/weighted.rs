@@ -7,7 +7,8 @@
 //!
 //! **Senders** wait with their items in their slots. The first of them decides: who comes later waits behind it, also with
 //! an item that would fit. Whoever makes room lets senders in from the first on, as long as the items fit, and tells
-//! them. A sender that withdraws may have been all that was in the way of those behind it, so it does the same.
+//! them. A sender that withdraws may have been all that was in the way of those behind it, so it does the same; it was
+//! woken to do so, first of all when it runs.
 //!
 //! **Receivers** that wait are not given an item but have one kept for them: it stays in the queue, where it weighs what
 //! it weighs, until they take it ([`Flavour::settle_recv`]). `kept` counts the receivers that were told so. Nobody else

@@ -6,9 +6,10 @@ use sinew_core::Instant;
 use sinew_fiber::raw::is_shielded;
 
 use crate::case::{Attempt, Case, Enrolled};
-use crate::chan::{Receiver, RecvCase, SendCase, SendOne, Sender, Sending, broadcast};
+use crate::chan::{Receiver, RecvCase, SendCase, SendOne, Sender, Sending, broadcast, ordered};
 use crate::clock::now;
 use crate::dump::WaitKind;
+use crate::join::JoinHandle;
 use crate::notes::What;
 use crate::wait::{Awaited, Node};
 use crate::worker;
@@ -127,6 +128,15 @@ impl<'a, T> Sink<T> for &'a broadcast::Sender<T> {
 
     fn into_case(self, item: T) -> broadcast::SendCase<'a, T> {
         self.operation(item)
+    }
+}
+
+/// The item is the handle of a task.
+impl<'a, T> Sink<JoinHandle<T>> for &'a ordered::Sender<T> {
+    type Case = ordered::SendCase<'a, T>;
+
+    fn into_case(self, task: JoinHandle<T>) -> ordered::SendCase<'a, T> {
+        self.operation(task)
     }
 }
 

@@ -4,7 +4,7 @@
 //! bit 0  LOCKED    somebody has the lock
 //! bit 1  QUEUED    the queue is not empty
 //! bit 2  WOKEN     one waiter was taken out of the queue and told to try; it has not decided yet
-//! bit 3  RESERVED  the first in the queue tried in vain: the lock is its next, and nobody else takes it
+//! bit 3  RESERVED  the first in the queue was passed over: the lock is its next, and nobody else takes it
 //! ```
 //!
 //! LOCKED is taken by a compare-and-swap while neither LOCKED nor RESERVED is set, and given back by one subtraction.
@@ -20,20 +20,22 @@
 //!   anything: it did not have WOKEN, so whoever gave the lock back last, or has it, sees to the queue.
 //!
 //! A waiter that waits for other things too (a select) cannot come back as RESERVED. Whoever gives the lock back and finds
-//! it first in the queue takes the lock for it at once, unless somebody was faster, and gives it back if it turns out that
-//! the waiter has something else by now.
+//! it first in the queue takes the lock for it at once, and gives it back if it turns out that the waiter has something
+//! else by now. If somebody was faster, RESERVED is set for the waiter where it is.
 //!
-//! So any other waiter is woken in its turn and passed over at most once: others may take the lock while it is on its way, but
-//! when it has come and found the lock taken, the next one to give it back gives it to this waiter. Why not always: a
-//! lock that is given to a waiter is held by nobody for as long as that takes to run, and everybody else has to wait
-//! as well.
+//! So a waiter is seen to in its turn and passed over at most once: others may take the lock while it is on its way, but
+//! when it was found taken, the next one to give it back gives it to this waiter. Why not always: a lock that is given to a
+//! waiter is held by nobody for as long as that takes to run, and everybody else has to wait as well.
+//!
+//! A node that RESERVED is set for wants PASSED_OVER, so that it takes the bit with it if it withdraws. There is one at a
+//! time: it is set by whoever has WOKEN and gives it up, or while nobody has it and RESERVED is not set.
 //!
 //! Taking the lock acquires and giving it back releases; whoever takes it for another acquires it first, and the
 //! telling of the node releases.
 //!
 //! Models: `mutex_unlock_wakes`, `mutex_excludes`, `mutex_unlock_against_withdrawal`, `mutex_unwind_hands_on`,
-//! `mutex_passed_over_once`, `mutex_passed_over_gives_up`,
-//! `mutex_late_unlock`.
+//! `mutex_passed_over_once`, `mutex_passed_over_gives_up`, `mutex_select_passed_over_once`,
+//! `mutex_select_passed_over_gives_up`, `mutex_select_is_next`, `mutex_select_is_elsewhere`, `mutex_late_unlock`.
 
 use sinew_core::Instant;
 use sinew_fiber::Refused;
@@ -56,7 +58,7 @@ const TRY: u8 = 1;
 /// What a node is told: that it has the lock.
 const YOURS: u8 = 2;
 
-/// What the node of a waiter wants that was told to try and did so in vain.
+/// What the node of a waiter wants that others have passed: the lock is reserved for it.
 const PASSED_OVER: usize = 1;
 
 /// What the node of a waiter wants that waits for other things too, and so cannot come back if it tries in vain.
@@ -166,17 +168,22 @@ impl Lock {
         let mut queue = self.queue.lock();
         let mut word = self.word.load(Ordering::Relaxed);
         let what = loop {
-            if word & LOCKED != 0 || word & (QUEUED | WOKEN) != QUEUED {
+            if word & (QUEUED | WOKEN) != QUEUED {
                 return;
             }
-            let is_handed = word & RESERVED != 0 || queue.first_wants() == Some(HANDED);
-            let (what, sets) = if is_handed { (YOURS, LOCKED) } else { (TRY, WOKEN) };
-            let next = (word | sets) & !RESERVED;
+            let (reserved, handed) = (word & RESERVED != 0, queue.first_wants() == Some(HANDED));
+            let (what, next) = match word & LOCKED != 0 {
+                true if reserved || !handed => return,
+                true => (None, word | RESERVED),
+                false if reserved || handed => (Some(YOURS), (word | LOCKED) & !RESERVED),
+                false => (Some(TRY), word | WOKEN),
+            };
             match self.word.compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => break what,
                 Err(now) => word = now,
             }
         };
+        let Some(what) = what else { return queue.set_first_wants(PASSED_OVER) };
         let told = queue.tell(what);
         if queue.is_empty() {
             self.word.fetch_and(!QUEUED, Ordering::Relaxed);
@@ -232,153 +239,5 @@ impl Awaited for Lock {
     }
 }
 
-/// In the models whoever may have to wait is a thread that nobody joins before it has ended by itself; a deadline that
-/// has passed stands for whatever makes a waiter give up, and a [`Waiting`] that is dropped for an unwind.
 #[cfg(test)]
-mod tests {
-    use sinew_sync::{Arc, model, model_bounded, thread};
-
-    use super::*;
-
-    const PAST: Option<Instant> = Some(Instant::from_nanos(0));
-
-    fn spawn(lock: &Arc<Lock>, body: impl FnOnce(&Lock) + 'static + Send) -> thread::JoinHandle<()> {
-        let lock = lock.clone();
-        thread::spawn(move || body(&lock))
-    }
-
-    fn free(lock: &Lock) -> bool {
-        lock.word.load(Ordering::Relaxed) == 0 && lock.queue.lock().is_empty()
-    }
-
-    fn lock_and_unlock(lock: &Lock, deadline: Option<Instant>) {
-        if lock.lock(deadline).unwrap() {
-            lock.unlock();
-        }
-    }
-
-    /// Puts a node into the queue and unwinds, or takes the lock and gives it back.
-    fn queue_and_unwind(lock: &Lock) {
-        let node = Node::new(0);
-        if lock.take_or_queue(&node) { lock.unlock() } else { drop(Waiting::new(lock, &node)) }
-    }
-
-    #[test]
-    fn a_waiter_is_woken_by_whoever_gives_the_lock_back() {
-        model("mutex_unlock_wakes", || {
-            let lock = Arc::new(Lock::new());
-            assert!(lock.try_lock());
-            let waiter = spawn(&lock, |lock| lock_and_unlock(lock, None));
-            lock.unlock();
-            waiter.join().unwrap();
-            assert!(free(&lock));
-        });
-    }
-
-    #[test]
-    fn two_who_count_under_the_lock_lose_nothing() {
-        model("mutex_excludes", || {
-            let lock = Arc::new(Lock::new());
-            let count = Arc::new(AtomicUsize::new(0));
-            let threads = [count.clone(), count.clone()].map(|count| {
-                spawn(&lock, move |lock| {
-                    assert!(lock.lock(None).unwrap());
-                    count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-                    lock.unlock();
-                })
-            });
-            threads.into_iter().for_each(|thread| thread.join().unwrap());
-            assert_eq!(count.load(Ordering::Relaxed), 2);
-            assert!(free(&lock));
-        });
-    }
-
-    #[test]
-    fn what_comes_to_a_waiter_that_gives_up_comes_to_the_next() {
-        model_bounded("mutex_unlock_against_withdrawal", 4, || {
-            let lock = Arc::new(Lock::new());
-            assert!(lock.try_lock());
-            let gives_up = spawn(&lock, |lock| lock_and_unlock(lock, PAST));
-            let stays = spawn(&lock, |lock| lock_and_unlock(lock, None));
-            lock.unlock();
-            gives_up.join().unwrap();
-            stays.join().unwrap();
-            assert!(free(&lock));
-        });
-    }
-
-    #[test]
-    fn what_comes_to_a_waiter_that_unwinds_comes_to_the_next() {
-        model_bounded("mutex_unwind_hands_on", 4, || {
-            let lock = Arc::new(Lock::new());
-            assert!(lock.try_lock());
-            let unwinds = spawn(&lock, queue_and_unwind);
-            let stays = spawn(&lock, |lock| lock_and_unlock(lock, None));
-            lock.unlock();
-            unwinds.join().unwrap();
-            stays.join().unwrap();
-            assert!(free(&lock));
-        });
-    }
-
-    #[test]
-    fn a_waiter_that_was_passed_over_gets_the_lock() {
-        model("mutex_passed_over_once", || {
-            let lock = Arc::new(Lock::new());
-            assert!(lock.try_lock());
-            let waiter = spawn(&lock, |lock| lock_and_unlock(lock, None));
-            lock.unlock();
-            if lock.try_lock() {
-                lock.unlock();
-            }
-            waiter.join().unwrap();
-            assert!(free(&lock));
-        });
-    }
-
-    /// Whoever gives the lock back may come so late to the queue that others have had the lock meanwhile, and one has it.
-    #[test]
-    fn whoever_is_late_to_give_the_lock_on_does_not_give_away_what_another_has() {
-        fn count(lock: &Lock, count: &AtomicUsize) {
-            count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-            lock.unlock();
-        }
-        model_bounded("mutex_late_unlock", 4, || {
-            let lock = Arc::new(Lock::new());
-            assert!(lock.try_lock());
-            let counted = Arc::new(AtomicUsize::new(0));
-            let passed = Arc::new(AtomicUsize::new(0));
-            let (one, other, passes) = (counted.clone(), counted.clone(), passed.clone());
-            let waiter = spawn(&lock, move |lock| {
-                assert!(lock.lock(None).unwrap());
-                count(lock, &one);
-            });
-            let passing = spawn(&lock, move |lock| {
-                for _ in (0..2).filter(|_| lock.try_lock()) {
-                    count(lock, &other);
-                    passes.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-            lock.unlock();
-            waiter.join().unwrap();
-            passing.join().unwrap();
-            assert_eq!(counted.load(Ordering::Relaxed), 1 + passed.load(Ordering::Relaxed));
-            assert!(free(&lock));
-        });
-    }
-
-    #[test]
-    fn a_waiter_that_was_passed_over_and_gives_up_leaves_the_lock_to_all() {
-        model("mutex_passed_over_gives_up", || {
-            let lock = Arc::new(Lock::new());
-            assert!(lock.try_lock());
-            let waiter = spawn(&lock, |lock| lock_and_unlock(lock, PAST));
-            lock.unlock();
-            if lock.try_lock() {
-                lock.unlock();
-            }
-            waiter.join().unwrap();
-            assert!(free(&lock));
-        });
-    }
-}
+mod tests;

@@ -14,7 +14,9 @@
 //!   queue. So whoever adds permits later sees QUEUED, and whoever added them earlier makes the swap fail.
 //! - Whoever adds permits and sees QUEUED gives them out ([`Permits::grant`]): as long as there are enough for the
 //!   first node it takes them for it and tells it. While QUEUED is set nobody else takes any.
-//! - A waiter that withdraws may have been all that was in the way of those behind it: it does the same.
+//! - A waiter that withdraws may have been all that was in the way of those behind it: it does the same. Until then it is
+//!   in the way, also if it is dead, since its select has something else by now. That is not for long: whoever is cancelled,
+//!   out of time or has something else was woken for that, and withdraws first of all when it runs.
 //! - A waiter that was told has its permits; if it unwinds it gives them back.
 //!
 //! Giving back releases and taking acquires, also for another, whom telling passes it on to.

@@ -2,16 +2,17 @@
 //!
 //! A test of something that all kinds have is generic over [`Kind`] and run by `for_kinds!`. A new kind that is a queue
 //! with a capacity is a line of [`kinds!`].
-#![allow(dead_code, reason = "no test program uses all of it")]
+#![allow(dead_code, unused_imports, unused_macros, reason = "no test program uses all of it")]
 
+use std::fmt::Debug;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
 use sinew_sched::chan::{self, Many, One, Receiver, RecvError, SendError, Sender};
-use sinew_sched::{CurrentThread, Instant, JoinHandle, ManualClock, Runtime, block_on};
+use sinew_sched::{CurrentThread, Instant, JoinHandle, ManualClock, Runtime, StackSize, block_on};
 
-use crate::support::Watchdog;
+use crate::support::{Watchdog, with_runtime};
 
 /// A channel of a given capacity, first in, first out.
 pub(crate) trait Kind: 'static {
@@ -85,7 +86,7 @@ impl Way {
         Way::ALL[number as usize % Way::ALL.len()]
     }
 
-    fn blocks(self) -> bool {
+    pub(crate) fn blocks(self) -> bool {
         matches!(self, Way::Task | Way::Thread)
     }
 
@@ -103,19 +104,33 @@ impl Way {
         }
     }
 
+    /// Does what may have to wait, with `ends`, by a call that blocks or by a future.
+    pub(crate) fn does<E, T, F: Future<Output = T>>(
+        self,
+        ends: E,
+        call: impl FnOnce(E) -> T,
+        future: impl FnOnce(E) -> F,
+    ) -> Step<T, F> {
+        if self.blocks() { Step::Done(Some(call(ends))) } else { Step::Doing(future(ends)) }
+    }
+
     pub(crate) fn send<'a, T: Send, K>(
         self,
         sender: &'a Sender<T, K>,
         item: T,
     ) -> impl Future<Output = Result<(), SendError<T>>> + Send + use<'a, T, K> {
-        if self.blocks() { Step::Done(Some(sender.send(item))) } else { Step::Doing(sender.send_async(item)) }
+        self.does(
+            (sender, item),
+            |(sender, item)| sender.send(item),
+            |(sender, item)| sender.send_async(item),
+        )
     }
 
     pub(crate) fn recv<'a, T: Send, K>(
         self,
         receiver: &'a Receiver<T, K>,
     ) -> impl Future<Output = Result<T, RecvError>> + Send + use<'a, T, K> {
-        if self.blocks() { Step::Done(Some(receiver.recv())) } else { Step::Doing(receiver.recv_async()) }
+        self.does(receiver, Receiver::recv, Receiver::recv_async)
     }
 
     /// Receives until `deadline`, or whenever something comes where there is no such call.
@@ -152,6 +167,62 @@ impl Way {
     }
 }
 
+/// Something of a size, which is not itself any more if a part of it is that of another.
+pub(crate) trait Element: Send + Sync + Clone + Debug + 'static {
+    fn make(n: usize) -> Self;
+    fn number(&self) -> usize;
+}
+
+impl Element for u8 {
+    fn make(n: usize) -> u8 {
+        n as u8
+    }
+
+    fn number(&self) -> usize {
+        usize::from(*self)
+    }
+}
+
+impl<const N: usize> Element for [usize; N] {
+    fn make(n: usize) -> [usize; N] {
+        std::array::from_fn(|word| n.wrapping_mul(word + 1))
+    }
+
+    fn number(&self) -> usize {
+        assert!(*self == Self::make(self[0]), "it is in pieces");
+        self[0]
+    }
+}
+
+/// Evaluates the expression for elements of 1, 8, 128 and 4096 bytes.
+macro_rules! for_sizes {
+    ($element:ident => $test:expr) => {{
+        type $element = u8;
+        $test;
+        {
+            type $element = [usize; 1];
+            $test;
+        }
+        {
+            type $element = [usize; 16];
+            $test;
+        }
+        {
+            type $element = [usize; 512];
+            $test;
+        }
+    }};
+}
+pub(crate) use for_sizes;
+
+/// As [`with_runtimes`](crate::support::with_runtimes), for large items: code that is not optimised has one in every frame.
+pub(crate) fn with_large_stacks(test: impl Fn(&Runtime)) {
+    for (workers, nets) in [1, 2, 8].into_iter().flat_map(|workers| [(workers, true), (workers, false)]) {
+        let builder = Runtime::builder().workers(workers).safety_nets(nets);
+        with_runtime(builder.stack(StackSize::MiB1), &test);
+    }
+}
+
 /// Runs `test` with a runtime whose tasks run when it says so, until all of them wait, and whose time it sets.
 pub(crate) fn by_hand(test: impl FnOnce(&CurrentThread, &ManualClock)) {
     let clock = ManualClock::new();
@@ -174,6 +245,23 @@ impl<T> Running<T> {
                 Ok(result) => result,
                 Err(panic) => std::panic::resume_unwind(panic),
             },
+        }
+    }
+
+    /// Cancels or kills a task; a thread goes on.
+    pub(crate) fn give_up(&self, kill: bool) {
+        match self {
+            Running::Task(task) if kill => task.kill(),
+            Running::Task(task) => task.cancel(),
+            Running::Thread(_) => (),
+        }
+    }
+
+    /// Waits for its end, which may be that it was cancelled.
+    pub(crate) fn end(self) {
+        match self {
+            Running::Task(task) => task.join().map_or_else(|raised| assert!(raised.is_cancelled()), drop),
+            thread => drop(thread.join()),
         }
     }
 

@@ -1,30 +1,17 @@
 //! Histories of a channel, and whether some order of the calls explains one.
 //!
 //! A call has a stamp from before it began and one from after it ended. A history is explained by an order of its calls,
-//! such that a call that ended before another began comes before it, and each gave what a channel on which they are done
-//! one by one, in that order, gives. [`explain`] looks for such an order by trying all of them, and keeps in mind where
-//! it has been.
+//! such that a call that ended before another began comes before it, the calls of one party are in their order, and each
+//! gave what a channel on which they are done one by one, in that order, gives: its [`Spec`]. A call that takes effect in
+//! several steps is several entries of its party. [`explain`] looks for such an order by trying all of them, and keeps in
+//! mind where it has been.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::fmt;
+use std::hash::Hash;
 
-/// What was called. Items are numbers, each sent at most once.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Call {
-    Send(u32),
-    /// Sends until a time that has passed.
-    SendLate(u32),
-    TrySend(u32),
-    ForceSend(u32),
-    Recv,
-    /// Receives until a time that has passed.
-    RecvLate,
-    TryRecv,
-    Close,
-}
-
-/// What came of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What came of a call.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Outcome {
     /// Done, for what returns nothing.
     Done,
@@ -32,20 +19,29 @@ pub(crate) enum Outcome {
     Item(u32),
     /// Not done, for it would have had to wait.
     Not,
-    /// The channel has ended.
+    /// It had to wait, and was given up: its task was killed, or its future dropped.
+    GaveUp,
+    /// The channel has ended; by an error, by being cancelled.
     Ended,
+    Failed,
+    Cancelled,
+    /// So many items were missed; it is too late for all of them; nobody would see the item.
+    Missed(usize),
+    CutOff,
+    Unheard,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct Entry<C> {
     pub(crate) who: usize,
-    pub(crate) call: Call,
+    pub(crate) call: C,
     pub(crate) outcome: Outcome,
     pub(crate) began: u64,
+    /// The largest number for what takes effect at some time after it began.
     pub(crate) ended: u64,
 }
 
-impl fmt::Display for Entry {
+impl<C: fmt::Debug> fmt::Display for Entry<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Entry { who, call, outcome, began, ended } = self;
         write!(f, "[{began:3}, {ended:3}] {who}: {call:?} -> {outcome:?}")
@@ -53,118 +49,69 @@ impl fmt::Display for Entry {
 }
 
 /// A channel on which one call is done after the other.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
-struct Model {
-    items: VecDeque<u32>,
-    closed: bool,
-}
+pub(crate) trait Spec: Clone + Eq + Hash {
+    type Call: Copy + fmt::Debug;
 
-impl Model {
-    /// Does one call at a channel with room for `capacity` items, at least one. False if it gives something else.
-    fn does(&mut self, capacity: usize, entry: &Entry) -> bool {
-        let full = self.items.len() == capacity;
-        match (entry.call, entry.outcome) {
-            (Call::Send(_) | Call::SendLate(_) | Call::TrySend(_) | Call::ForceSend(_), Outcome::Ended) => {
-                self.closed
-            }
-            (Call::Send(item) | Call::SendLate(item) | Call::TrySend(item), Outcome::Done) => {
-                self.items.push_back(item);
-                !self.closed && !full
-            }
-            (Call::SendLate(_) | Call::TrySend(_), Outcome::Not) => !self.closed && full,
-            (Call::ForceSend(item), Outcome::Done) => {
-                self.items.push_back(item);
-                !self.closed && !full
-            }
-            (Call::ForceSend(item), Outcome::Item(oldest)) => {
-                self.items.push_back(item);
-                !self.closed && full && self.items.pop_front() == Some(oldest)
-            }
-            (Call::Recv | Call::RecvLate | Call::TryRecv, Outcome::Item(item)) => {
-                self.items.pop_front() == Some(item)
-            }
-            (Call::Recv | Call::RecvLate | Call::TryRecv, Outcome::Ended) => {
-                self.closed && self.items.is_empty()
-            }
-            (Call::RecvLate | Call::TryRecv, Outcome::Not) => !self.closed && self.items.is_empty(),
-            (Call::Close, Outcome::Done) => !std::mem::replace(&mut self.closed, true),
-            (Call::Close, Outcome::Not) => self.closed,
-            _ => false,
-        }
-    }
+    /// What it may be like after a call that gave this; nothing if the call gives something else.
+    fn after(&self, entry: &Entry<Self::Call>) -> Vec<Self>;
 
-    /// Does a call that meets no other at a channel that holds nothing.
-    fn does_alone(&mut self, entry: &Entry) -> bool {
-        match (entry.call, entry.outcome) {
-            (Call::Close, Outcome::Done) => !std::mem::replace(&mut self.closed, true),
-            (Call::Close, Outcome::Not) => self.closed,
-            (_, Outcome::Ended) => self.closed,
-            (Call::ForceSend(item), Outcome::Item(back)) => !self.closed && item == back,
-            (Call::SendLate(_) | Call::TrySend(_) | Call::RecvLate | Call::TryRecv, Outcome::Not) => {
-                !self.closed
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether the two meet at a channel that holds nothing: one of them has to wait there when the other comes.
-    fn meet(&self, sends: &Entry, receives: &Entry) -> bool {
-        let (item, waits) = match sends.call {
-            Call::Send(item) | Call::SendLate(item) => (item, true),
-            Call::TrySend(item) | Call::ForceSend(item) => (item, false),
-            _ => return false,
-        };
-        let receiver_waits = match receives.call {
-            Call::Recv | Call::RecvLate => true,
-            Call::TryRecv => false,
-            _ => return false,
-        };
-        let outcomes = sends.outcome == Outcome::Done && receives.outcome == Outcome::Item(item);
-        !self.closed && outcomes && (waits || receiver_waits)
+    /// Whether two calls that are done together give this, and leave it as it is.
+    fn meet(&self, _one: &Entry<Self::Call>, _other: &Entry<Self::Call>) -> bool {
+        false
     }
 }
 
-/// An order that explains what happened at a channel of `capacity`, as places in the history; none if there is none.
-pub(crate) fn explain(capacity: usize, history: &[Entry]) -> Option<Vec<usize>> {
-    assert!(history.len() < 32, "short histories only");
-    let mut search = Search { capacity, history, seen: HashSet::new(), order: Vec::new() };
-    search.go_on(0, &Model::default()).then_some(search.order)
+/// The calls `(group, call, outcome)` one after the other, but for those with the same number of a group, which overlap;
+/// each by another party.
+pub(crate) fn history<C: Copy>(calls: &[(u64, C, Outcome)]) -> Vec<Entry<C>> {
+    let entry = |(who, (group, call, outcome)): (usize, &(u64, C, Outcome))| Entry {
+        who,
+        call: *call,
+        outcome: *outcome,
+        began: group * 2,
+        ended: group * 2 + 1,
+    };
+    calls.iter().enumerate().map(entry).collect()
 }
 
-struct Search<'a> {
-    capacity: usize,
-    history: &'a [Entry],
+/// An order that explains what happened to what was like `start`, as places in the history; none if there is none. The
+/// calls of a party are in their order in the history.
+pub(crate) fn explain<S: Spec>(start: &S, history: &[Entry<S::Call>]) -> Option<Vec<usize>> {
+    assert!(history.len() < 64, "short histories only");
+    let mut search = Search { history, seen: HashSet::new(), order: Vec::new() };
+    search.go_on(0, start).then_some(search.order)
+}
+
+struct Search<'a, S: Spec> {
+    history: &'a [Entry<S::Call>],
     /// What was done, and the channel after it, from where there is no way.
-    seen: HashSet<(u32, Model)>,
+    seen: HashSet<(u64, S)>,
     order: Vec<usize>,
 }
 
-impl Search<'_> {
-    fn go_on(&mut self, done: u32, model: &Model) -> bool {
+impl<S: Spec> Search<'_, S> {
+    fn go_on(&mut self, done: u64, spec: &S) -> bool {
         if done == (1 << self.history.len()) - 1 {
             return true;
         }
-        if !self.seen.insert((done, model.clone())) {
+        if !self.seen.insert((done, spec.clone())) {
             return false;
         }
         let left = (0..self.history.len()).filter(|n| done & 1 << n == 0);
         let first_end = left.clone().map(|n| self.history[n].ended).min().expect("something is left");
-        let next: Vec<usize> = left.filter(|n| self.history[*n].began < first_end).collect();
+        let mut parties = HashSet::new();
+        let is_first = |n: &usize| parties.insert(self.history[*n].who);
+        let next = left.filter(is_first).filter(|n| self.history[*n].began < first_end);
+        let next: Vec<usize> = next.collect();
         for &n in &next {
-            let mut after = model.clone();
-            let alone = match self.capacity {
-                0 => after.does_alone(&self.history[n]),
-                capacity => after.does(capacity, &self.history[n]),
-            };
-            if alone && self.step(&[n], done | 1 << n, &after) {
-                return true;
-            }
-            if self.capacity > 0 {
-                continue;
+            for after in spec.after(&self.history[n]) {
+                if self.step(&[n], done | 1 << n, &after) {
+                    return true;
+                }
             }
             for &other in &next {
-                let meet = model.meet(&self.history[n], &self.history[other]);
-                if meet && self.step(&[n, other], done | 1 << n | 1 << other, model) {
+                let meet = spec.meet(&self.history[n], &self.history[other]);
+                if meet && self.step(&[n, other], done | 1 << n | 1 << other, spec) {
                     return true;
                 }
             }
@@ -172,9 +119,9 @@ impl Search<'_> {
         false
     }
 
-    fn step(&mut self, calls: &[usize], done: u32, model: &Model) -> bool {
+    fn step(&mut self, calls: &[usize], done: u64, spec: &S) -> bool {
         self.order.extend_from_slice(calls);
-        let explained = self.go_on(done, model);
+        let explained = self.go_on(done, spec);
         if !explained {
             self.order.truncate(self.order.len() - calls.len());
         }

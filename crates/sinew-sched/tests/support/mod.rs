@@ -8,7 +8,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use sinew_sched::{Builder, CurrentThread, Runtime};
+use sinew_sched::chan::oneshot;
+use sinew_sched::{Builder, CurrentThread, JoinHandle, ManualClock, Runtime};
 
 /// How many times longer than usual the tests run: `SINEW_STRESS`, or 1. A fraction makes them shorter.
 pub(crate) fn scale() -> f64 {
@@ -52,6 +53,20 @@ pub(crate) fn with_runtime(builder: Builder, test: impl FnOnce(&Runtime)) {
 /// A runtime on this thread.
 pub(crate) fn current_thread() -> CurrentThread {
     Runtime::builder().build_current_thread().unwrap()
+}
+
+/// Runs `test` as a task, on a clock that jumps.
+pub(crate) fn with_manual_clock(test: impl FnOnce() + Send + 'static) {
+    let clock = ManualClock::new();
+    Runtime::builder().workers(1).manual_clock(&clock).build().unwrap().run(test).unwrap();
+}
+
+/// A task that ends when it is told to, with what it is told.
+pub(crate) fn gated(runtime: &CurrentThread) -> (oneshot::Sender<u64>, JoinHandle<u64>) {
+    let (gate, mut opened) = oneshot::channel();
+    let task = runtime.spawn(move || opened.recv().unwrap());
+    runtime.run_until_idle();
+    (gate, task)
 }
 
 /// Polls a future that nobody is woken for.

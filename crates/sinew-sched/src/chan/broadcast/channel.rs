@@ -65,7 +65,7 @@ impl<T> Channel<T> {
         if state.has_to_wait(seat) {
             return Tried::Blocked;
         }
-        if let Some(seen) = state.see(seat) {
+        if let Some((_, seen)) = state.see(seat) {
             // SAFETY: the slot is the caller's.
             unsafe { slot.put(seen) };
             self.tell_all(state);
@@ -110,10 +110,10 @@ impl<T> Channel<T> {
         unsafe { self.state.lock().remove_receiver(seat, node) }
     }
 
-    /// Gives back what somebody at `seat` was given and did not take.
-    pub(super) fn put_back(&self, seat: usize, seen: Seen<T>) {
+    /// Gives back what somebody at `seat` was given and did not take; `next` is what its node was given with it.
+    pub(super) fn put_back(&self, seat: usize, next: u64, seen: Seen<T>) {
         let mut state = self.state.lock();
-        state.put_back(seat, seen);
+        state.put_back(seat, next, seen);
         let waiter = state.tell_at(seat);
         drop(state);
         waiter.into_iter().for_each(Waiter::wake);
@@ -138,11 +138,9 @@ impl<T> Channel<T> {
     #[cold]
     pub(super) fn end(&self, end: End) -> bool {
         let first = self.ending.set(end);
-        if first {
-            let mut state = self.state.lock();
-            state.close();
-            self.tell_all(state);
-        }
+        let mut state = self.state.lock();
+        state.close(); // also for who comes second: whoever was first may not have got there yet
+        self.tell_all(state);
         first
     }
 

@@ -115,7 +115,7 @@ impl<T> Awaited for RecvCase<'_, T> {
         if node.told() == GIVEN {
             // SAFETY: the node was told, so the slot is ours.
             let seen = unsafe { self.slot.take() }.expect("something that was given");
-            self.channel().put_back(self.receiver.seat, seen);
+            self.channel().put_back(self.receiver.seat, node.wants.get() as u64, seen);
         }
     }
 }

@@ -24,8 +24,8 @@
 //! goes back to `waiting` when it has nothing more. A seat whose queue has become empty meanwhile is found there and
 //! leaves the list; so a seat is in the lists at most once, and who withdraws need not search them.
 //!
-//! A receiver that was given something and cannot take it any more gives it back to its seat (`returned`), and from there
-//! to the next in the queue.
+//! A receiver that was given something and cannot take it any more gives it back to its seat, and from there to the next
+//! in the queue. Those who share a seat may do so in any order: `returned` is in that of the items.
 //!
 //! While senders wait there is no room, unless they are just being told. When the last receiver goes, senders that wait
 //! are told, and have their items back: they can never be seen. Closing tells everybody.
@@ -82,11 +82,14 @@ pub(super) struct Entry<T> {
     unseen: usize,
 }
 
+/// What came back to a seat, each with the number of the item that was next when it was seen.
+type Returned<T> = VecDeque<(u64, Seen<T>)>;
+
 struct Seat<T> {
     /// The number of the item that it sees next.
     next: u64,
     place: Place,
-    returned: VecDeque<Seen<T>>,
+    returned: Returned<T>,
     queue: Queue,
     /// True while it is in `waiting` or `ready`, whoever has it.
     listed: bool,
@@ -214,7 +217,7 @@ impl<T> State<T> {
 
     /// Gives a seat back. What only its receiver had not seen goes.
     #[must_use = "to be dropped without the lock"]
-    pub(super) fn leave(&mut self, number: usize) -> (Vec<Entry<T>>, VecDeque<Seen<T>>) {
+    pub(super) fn leave(&mut self, number: usize) -> (Vec<Entry<T>>, Returned<T>) {
         let seat = &mut self.seats[number];
         let (next, place) = (seat.next, mem::replace(&mut seat.place, Place::Free));
         let returned = mem::take(&mut seat.returned);
@@ -232,27 +235,29 @@ impl<T> State<T> {
         self.first + self.entries.len() as u64
     }
 
-    /// What `seat` sees next, which it has seen then.
-    pub(super) fn see(&mut self, seat: usize) -> Option<Seen<T>> {
+    /// What `seat` sees next, which it has seen then, with the number of its next item.
+    pub(super) fn see(&mut self, seat: usize) -> Option<(u64, Seen<T>)> {
         let seat = &mut self.seats[seat];
         if let Some(seen) = seat.returned.pop_front() {
             return Some(seen);
         }
+        let next = seat.next;
         if seat.place == Place::CutOff {
-            return Some(Seen::CutOff);
+            return Some((next, Seen::CutOff));
         }
-        if seat.next < self.first {
-            return Some(Seen::Lagged(self.first - mem::replace(&mut seat.next, self.first)));
+        if next < self.first {
+            seat.next = self.first;
+            return Some((next, Seen::Lagged(self.first - next)));
         }
-        let entry = self.entries.get_mut((seat.next - self.first) as usize)?;
+        let entry = self.entries.get_mut((next - self.first) as usize)?;
         seat.next += 1;
         entry.unseen -= 1;
         if entry.unseen > 0 {
-            return Some(Seen::Item(entry.item.clone()));
+            return Some((next, Seen::Item(entry.item.clone())));
         }
         self.first += 1;
         debug_assert_eq!(seat.next, self.first, "those before it have been seen by all");
-        self.entries.pop_front().map(|entry| Seen::Item(entry.item))
+        self.entries.pop_front().map(|entry| (next, Seen::Item(entry.item)))
     }
 
     /// True if `seat` sees something now, or that the channel is closed. One that was cut off has never seen everything.
@@ -264,13 +269,16 @@ impl<T> State<T> {
     /// How many items `seat` has not seen, and can still see.
     pub(super) fn unseen(&self, seat: usize) -> usize {
         let Seat { next, place, returned, .. } = &self.seats[seat];
-        let returned = returned.iter().filter(|seen| matches!(seen, Seen::Item(_))).count();
+        let returned = returned.iter().filter(|(_, seen)| matches!(seen, Seen::Item(_))).count();
         let left = if *place == Place::CutOff { 0 } else { self.end() - self.first.max(*next) };
         left as usize + returned
     }
 
-    pub(super) fn put_back(&mut self, seat: usize, seen: Seen<T>) {
-        self.seats[seat].returned.push_front(seen);
+    /// `next` is what its node was given with it.
+    pub(super) fn put_back(&mut self, seat: usize, next: u64, seen: Seen<T>) {
+        let returned = &mut self.seats[seat].returned;
+        let place = returned.partition_point(|(other, _)| *other < next);
+        returned.insert(place, (next, seen));
     }
 }
 
@@ -369,7 +377,8 @@ impl<T> State<T> {
         let what = if seen.is_some() { GIVEN } else { ENDED };
         // SAFETY: it was claimed just now, under the lock of its queue. A receiver that waits has an empty slot.
         unsafe {
-            if let Some(seen) = seen {
+            if let Some((next, seen)) = seen {
+                (*node).wants.set(next as usize);
                 Slot::of_node(node).put(seen);
             }
             Some(Node::tell(node, what))

@@ -6,13 +6,13 @@ use std::fmt;
 use std::time::Duration;
 
 use sinew_core::Instant;
-use sinew_fiber::{Cancelled, Raised, Reason};
+use sinew_fiber::Raised;
 
 use super::Queued;
 use super::ended::Ended;
 use crate::case::{Async, Attempt, Case, Enrolled, block};
 use crate::chan;
-use crate::chan::error::RecvError;
+use crate::chan::error::{RecvError, unwind};
 use crate::clock::now;
 use crate::dump::WaitKind;
 use crate::join::JoinHandle;
@@ -92,6 +92,11 @@ impl<T> Receiver<T> {
     /// the caller is cancelled or must not block, it unwinds.
     pub fn iter(&mut self) -> Iter<'_, T> {
         Iter(self)
+    }
+
+    /// How the tasks have ended that have, up to the first that has not.
+    pub fn try_iter(&mut self) -> TryIter<'_, T> {
+        TryIter(self)
     }
 
     /// Closes the channel: no task is sent any more; those in it can be received. False if it was ended before.
@@ -288,6 +293,18 @@ impl<T> Iterator for Iter<'_, T> {
     }
 }
 
+/// How the tasks of a channel have ended: see [`Receiver::try_iter`].
+#[derive(Debug)]
+pub struct TryIter<'a, T>(&'a mut Receiver<T>);
+
+impl<T> Iterator for TryIter<'_, T> {
+    type Item = Result<T, Raised>;
+
+    fn next(&mut self) -> Option<Result<T, Raised>> {
+        self.0.try_recv().ok().flatten()
+    }
+}
+
 /// How the tasks of a channel end, one after the other, with the receiver inside.
 #[derive(Debug)]
 pub struct IntoIter<T>(Receiver<T>);
@@ -323,10 +340,7 @@ impl<'a, T> IntoIterator for &'a mut Receiver<T> {
 fn next_of<T>(receiver: &mut Receiver<T>) -> Option<Result<T, Raised>> {
     match receiver.recv() {
         Ok(outcome) => Some(outcome),
-        Err(RecvError::Refused(refused)) if refused.reason() == Reason::Cancelled => {
-            sinew_fiber::error(Cancelled)
-        }
-        Err(RecvError::Refused(refused)) => sinew_fiber::error(refused),
+        Err(RecvError::Refused(refused)) => unwind(refused),
         Err(_) => None,
     }
 }

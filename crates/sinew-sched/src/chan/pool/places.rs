@@ -35,6 +35,7 @@ use sinew_sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Pooled, TakeError};
 use crate::case::{Attempt, Case, Enrolled};
+use crate::chan::drop_all;
 use crate::chan::lock::Lock;
 use crate::chan::slot::Slot;
 use crate::dump::WaitKind;
@@ -103,11 +104,10 @@ impl<T> Places<T> {
     pub(super) fn close(&self) -> bool {
         let mut state = self.state.lock();
         let first = !std::mem::replace(&mut state.closed, true);
-        let idle = std::mem::take(&mut state.idle);
+        let mut idle = std::mem::take(&mut state.idle);
         drop(state);
         tell_each_under(|| self.state.lock(), |state| state.queue.tell(ENDED));
-        let mut rest = Rest { places: self, items: idle };
-        rest.destroy();
+        drop_all(&mut || idle.pop().map(|item| self.destroy(item)).is_some());
         first
     }
 
@@ -196,27 +196,6 @@ struct Returning<'a, T> {
 impl<T> Drop for Returning<'_, T> {
     fn drop(&mut self) {
         self.item.take().into_iter().for_each(|item| self.places.destroy(item));
-    }
-}
-
-/// Items to destroy, all of them, whatever becomes of one.
-struct Rest<'a, T> {
-    places: &'a Places<T>,
-    items: Vec<T>,
-}
-
-impl<T> Rest<'_, T> {
-    fn destroy(&mut self) {
-        while let Some(item) = self.items.pop() {
-            self.places.destroy(item);
-        }
-    }
-}
-
-impl<T> Drop for Rest<'_, T> {
-    /// Only on the way of an unwind is there anything to do.
-    fn drop(&mut self) {
-        self.destroy();
     }
 }
 

@@ -177,3 +177,31 @@ fn items_that_nobody_receives_are_dropped_with_the_channel() {
         assert_eq!(Arc::strong_count(&item), 1);
     });
 }
+
+#[cfg(not(any(loom, shuttle)))]
+#[test]
+fn items_behind_one_that_panics_are_dropped_with_the_ring() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use sinew_sync::atomic::{AtomicUsize, Ordering};
+
+    use super::Ring;
+    use crate::chan::slot::Slot;
+    use crate::chan::{Flavour, Tried};
+
+    struct Item(usize, Arc<AtomicUsize>);
+
+    impl Drop for Item {
+        fn drop(&mut self) {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            assert_ne!(self.0, 1, "dropped");
+        }
+    }
+
+    let (ring, dropped) = (Ring::new(4), Arc::new(AtomicUsize::new(0)));
+    for n in 0..4 {
+        assert_eq!(ring.try_send(&Slot::of(Item(n, dropped.clone()))), Tried::Done);
+    }
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(ring))).is_err());
+    assert_eq!(dropped.load(Ordering::Relaxed), 4);
+}

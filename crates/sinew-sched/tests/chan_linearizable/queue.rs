@@ -1,50 +1,132 @@
-//! Channels are queues: whatever several parties do at once could have been done one call after the other.
-//!
-//! Random calls by tasks, threads and futures are recorded, and an order is looked for that explains what they returned.
-#![cfg(not(any(loom, shuttle)))]
+//! Queues with a capacity, and places where two meet.
 
-#[path = "support/channels.rs"]
-mod channels;
-#[path = "support/history.rs"]
-mod history;
-mod support;
-
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use channels::{Kind, Running, Step, Way, for_kinds};
-use history::{Call, Entry, Outcome, explain};
 use sinew_sched::chan::{Many, Receiver, RecvError, SendError, Sender, Unsent};
 use sinew_sched::{Runtime, now};
-use support::{SEED, next, rounds, with_runtime};
 
-/// The calls `(who, call, outcome)` one after the other, but for those with the same number of a group, which overlap.
-fn history(calls: &[(u64, Call, Outcome)]) -> Vec<Entry> {
-    let entry = |(who, (group, call, outcome)): (usize, &(u64, Call, Outcome))| Entry {
-        who,
-        call: *call,
-        outcome: *outcome,
-        began: group * 2,
-        ended: group * 2 + 1,
-    };
-    calls.iter().enumerate().map(entry).collect()
+use crate::channels::{Kind, Running, Step, Way, for_kinds};
+use crate::history::{Entry, Outcome, Spec};
+use crate::support::next;
+use crate::{Record, Recorded, are_explained, first};
+
+/// What was called. Items are numbers, each sent at most once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Call {
+    Send(u32),
+    /// Sends until a time that has passed.
+    SendLate(u32),
+    TrySend(u32),
+    ForceSend(u32),
+    Recv,
+    /// Receives until a time that has passed.
+    RecvLate,
+    TryRecv,
+    Close,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Queue {
+    capacity: usize,
+    items: VecDeque<u32>,
+    closed: bool,
+}
+
+impl Queue {
+    fn new(capacity: usize) -> Queue {
+        Queue { capacity, items: VecDeque::new(), closed: false }
+    }
+
+    /// Does one call at a channel with room for at least one item. False if it gives something else.
+    fn does(&mut self, entry: &Entry<Call>) -> bool {
+        let full = self.items.len() == self.capacity;
+        match (entry.call, entry.outcome) {
+            (Call::Send(_) | Call::SendLate(_) | Call::TrySend(_) | Call::ForceSend(_), Outcome::Ended) => {
+                self.closed
+            }
+            (
+                Call::Send(item) | Call::SendLate(item) | Call::TrySend(item) | Call::ForceSend(item),
+                Outcome::Done,
+            ) => {
+                self.items.push_back(item);
+                !self.closed && !full
+            }
+            (Call::SendLate(_) | Call::TrySend(_), Outcome::Not) => !self.closed && full,
+            (Call::ForceSend(item), Outcome::Item(oldest)) => {
+                self.items.push_back(item);
+                !self.closed && full && self.items.pop_front() == Some(oldest)
+            }
+            (Call::Recv | Call::RecvLate | Call::TryRecv, Outcome::Item(item)) => {
+                self.items.pop_front() == Some(item)
+            }
+            (Call::Recv | Call::RecvLate | Call::TryRecv, Outcome::Ended) => {
+                self.closed && self.items.is_empty()
+            }
+            (Call::RecvLate | Call::TryRecv, Outcome::Not) => !self.closed && self.items.is_empty(),
+            (Call::Close, Outcome::Done) => !std::mem::replace(&mut self.closed, true),
+            (Call::Close, Outcome::Not) => self.closed,
+            _ => false,
+        }
+    }
+
+    /// Does a call that meets no other at a channel that holds nothing.
+    fn does_alone(&mut self, entry: &Entry<Call>) -> bool {
+        match (entry.call, entry.outcome) {
+            (Call::Close, Outcome::Done) => !std::mem::replace(&mut self.closed, true),
+            (Call::Close, Outcome::Not) => self.closed,
+            (_, Outcome::Ended) => self.closed,
+            (Call::ForceSend(item), Outcome::Item(back)) => !self.closed && item == back,
+            (Call::SendLate(_) | Call::TrySend(_) | Call::RecvLate | Call::TryRecv, Outcome::Not) => {
+                !self.closed
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Spec for Queue {
+    type Call = Call;
+
+    fn after(&self, entry: &Entry<Call>) -> Vec<Queue> {
+        let mut after = self.clone();
+        let done = if self.capacity == 0 { after.does_alone(entry) } else { after.does(entry) };
+        done.then_some(after).into_iter().collect()
+    }
+
+    /// Only at a channel that holds nothing: one of them has to wait there when the other comes.
+    fn meet(&self, sends: &Entry<Call>, receives: &Entry<Call>) -> bool {
+        let (item, waits) = match sends.call {
+            Call::Send(item) | Call::SendLate(item) => (item, true),
+            Call::TrySend(item) | Call::ForceSend(item) => (item, false),
+            _ => return false,
+        };
+        let receiver_waits = match receives.call {
+            Call::Recv | Call::RecvLate => true,
+            Call::TryRecv => false,
+            _ => return false,
+        };
+        let outcomes = sends.outcome == Outcome::Done && receives.outcome == Outcome::Item(item);
+        self.capacity == 0 && !self.closed && outcomes && (waits || receiver_waits)
+    }
 }
 
 mod the_checker {
     use super::Call::{Close, ForceSend, Recv, RecvLate, Send, SendLate, TryRecv, TrySend};
-    use super::Outcome::{Done, Ended, Item, Not};
-    use super::{Call, Outcome, explain, history};
+    use super::{Call, Queue};
+    use crate::history::Outcome::{Done, Ended, Item, Not};
+    use crate::history::{Outcome, explain, history};
 
     type Calls<'a> = &'a [(u64, Call, Outcome)];
 
     #[track_caller]
     fn accepts(capacity: usize, calls: Calls<'_>) {
-        assert!(explain(capacity, &history(calls)).is_some());
+        assert!(explain(&Queue::new(capacity), &history(calls)).is_some());
     }
 
     #[track_caller]
     fn rejects(capacity: usize, calls: Calls<'_>) {
-        assert!(explain(capacity, &history(calls)).is_none());
+        assert!(explain(&Queue::new(capacity), &history(calls)).is_none());
     }
 
     #[test]
@@ -134,44 +216,6 @@ mod the_checker {
     }
 }
 
-/// What the parties of one history share.
-#[derive(Default)]
-struct Record {
-    clock: AtomicU64,
-    /// How many calls have ended.
-    calls: AtomicUsize,
-    items: AtomicU32,
-    go: AtomicBool,
-}
-
-impl Record {
-    fn stamp(&self) -> u64 {
-        self.clock.fetch_add(1, Ordering::SeqCst)
-    }
-
-    fn entry(&self, who: usize, call: Call, outcome: Outcome, began: u64) -> Entry {
-        let ended = self.stamp();
-        self.calls.fetch_add(1, Ordering::Relaxed);
-        Entry { who, call, outcome, began, ended }
-    }
-
-    /// A call that a party with these ends can make.
-    fn random_call(&self, seed: &mut u64, sends: bool, receives: bool) -> Call {
-        let sending = sends && (!receives || next(seed).is_multiple_of(2));
-        let item = || self.items.fetch_add(1, Ordering::Relaxed);
-        match (next(seed) % 32, sending) {
-            (0, _) => Call::Close,
-            (1..16, true) => Call::Send(item()),
-            (16..22, true) => Call::TrySend(item()),
-            (22..27, true) => Call::ForceSend(item()),
-            (_, true) => Call::SendLate(item()),
-            (1..18, false) => Call::Recv,
-            (18..25, false) => Call::TryRecv,
-            (_, false) => Call::RecvLate,
-        }
-    }
-}
-
 fn sent(outcome: Result<(), SendError<u32>>, item: u32) -> Outcome {
     match outcome {
         Ok(()) => Outcome::Done,
@@ -195,10 +239,6 @@ fn received(outcome: Result<Option<u32>, RecvError>) -> Outcome {
     }
 }
 
-fn closed(first: bool) -> Outcome {
-    if first { Outcome::Done } else { Outcome::Not }
-}
-
 /// Does a call that needs the sending end.
 fn call_sender<K>(
     sender: &Sender<u32, K>,
@@ -216,7 +256,7 @@ fn call_sender<K>(
             Ok(mut displaced) => displaced.next().map_or(Outcome::Done, Outcome::Item),
             Err(error) => sent(Err(error), item),
         },
-        Call::Close => closed(sender.close()),
+        Call::Close => first(sender.close()),
         call => unreachable!("{call:?}"),
     };
     Step::Done(Some(outcome))
@@ -235,10 +275,25 @@ fn call_receiver<K>(
         }
         Call::RecvLate => received(receiver.recv_until(now())),
         Call::TryRecv => received(receiver.try_recv()),
-        Call::Close => closed(receiver.close()),
+        Call::Close => first(receiver.close()),
         call => unreachable!("{call:?}"),
     };
     Step::Done(Some(outcome))
+}
+
+/// A call that a party with these ends can make.
+fn random_call(record: &Record<Call>, seed: &mut u64, sends: bool, receives: bool) -> Call {
+    let sending = sends && (!receives || next(seed).is_multiple_of(2));
+    match (next(seed) % 32, sending) {
+        (0, _) => Call::Close,
+        (1..16, true) => Call::Send(record.item()),
+        (16..22, true) => Call::TrySend(record.item()),
+        (22..27, true) => Call::ForceSend(record.item()),
+        (_, true) => Call::SendLate(record.item()),
+        (1..18, false) => Call::Recv,
+        (18..25, false) => Call::TryRecv,
+        (_, false) => Call::RecvLate,
+    }
 }
 
 /// One who calls, at the ends that it has.
@@ -253,77 +308,56 @@ struct Party<K> {
 }
 
 impl<K: Send + 'static> Party<K> {
-    async fn calls(self, record: Arc<Record>, mut seed: u64) -> Vec<Entry> {
-        while !record.go.load(Ordering::Acquire) {
-            self.way.pause().await;
-        }
+    async fn calls(self, record: Arc<Record<Call>>, mut seed: u64) {
+        record.start(self.way).await;
         let Party { who, way, sender, receiver, calls, closes } = self;
-        let mut entries = Vec::new();
         for _ in 0..calls {
-            match next(&mut seed) % 8 {
-                0 => way.pause().await,
-                pause => (0..pause * 4).for_each(|_| std::hint::spin_loop()),
-            }
-            let call = record.random_call(&mut seed, sender.is_some(), receiver.is_some());
-            let began = record.stamp();
-            let outcome = match (call, &sender, &receiver) {
+            record.dawdle(way, &mut seed).await;
+            let call = random_call(&record, &mut seed, sender.is_some(), receiver.is_some());
+            let calling = record.begins(who, call);
+            calling.gave(match (call, &sender, &receiver) {
                 (Call::Recv | Call::RecvLate | Call::TryRecv, _, Some(receiver)) => {
                     call_receiver(receiver, way, call).await
                 }
                 (_, Some(sender), _) => call_sender(sender, way, call).await,
                 (_, _, Some(receiver)) => call_receiver(receiver, way, call).await,
                 _ => unreachable!("a party has an end"),
-            };
-            entries.push(record.entry(who, call, outcome, began));
+            });
         }
         if closes {
-            let began = record.stamp();
-            let first = sender.as_ref().map(Sender::close).or(receiver.as_ref().map(Receiver::close));
-            entries.push(record.entry(who, Call::Close, closed(first == Some(true)), began));
-            receiver.iter().for_each(|receiver| drain(&record, who, receiver, &mut entries));
+            let close = || sender.as_ref().map(Sender::close).or(receiver.as_ref().map(Receiver::close));
+            record.calls(who, Call::Close, || first(close() == Some(true)));
+            receiver.iter().for_each(|receiver| drain(&record, who, receiver));
         }
-        entries
     }
 }
 
 /// Receives what is left in a channel that is closed.
-fn drain<K>(record: &Record, who: usize, receiver: &Receiver<u32, K>, entries: &mut Vec<Entry>) {
-    loop {
-        let began = record.stamp();
-        let outcome = received(receiver.try_recv());
-        entries.push(record.entry(who, Call::TryRecv, outcome, began));
-        if !matches!(outcome, Outcome::Item(_)) {
-            return;
-        }
-    }
+fn drain<K>(record: &Record<Call>, who: usize, receiver: &Receiver<u32, K>) {
+    while let Outcome::Item(_) = record.calls(who, Call::TryRecv, || received(receiver.try_recv())) {}
 }
-
-/// Waits for the end of a history.
-type Recorded = Box<dyn FnOnce() -> Vec<Entry>>;
-
-/// How many histories are recorded at the same time, each at a channel of its own.
-const AT_ONCE: usize = 8;
 
 /// Starts `parties` and lets them go.
 fn start<K: Send + 'static>(
     runtime: &Runtime,
-    record: &Arc<Record>,
+    record: &Arc<Record<Call>>,
     seed: &mut u64,
     parties: Vec<Party<K>>,
-) -> Vec<Running<Vec<Entry>>> {
+) -> Vec<Running<()>> {
     let starts = |party: Party<K>| {
         let way = party.way;
         way.start(runtime, party.calls(record.clone(), next(seed)))
     };
     let running = parties.into_iter().map(starts).collect();
-    record.go.store(true, Ordering::Release);
+    record.go();
     running
 }
 
-/// What happens when three or four who do everything meet at a channel, which is closed when they do not get on.
-fn many<K: Kind<Ends = Many>>(runtime: &Runtime, capacity: usize, seed: &mut u64) -> Recorded {
+/// What happens when three or four who do everything meet at a channel.
+fn many<K: Kind<Ends = Many>>(runtime: &Runtime, round: usize, seed: &mut u64) -> (Queue, Recorded<Call>) {
+    let capacity = round % 4;
     let (sender, receiver) = K::open::<u32>(capacity);
-    let record = Arc::new(Record::default());
+    let record = Record::new();
     let count = 3 + next(seed) as usize % 2;
     let party = |who| Party {
         who,
@@ -335,69 +369,39 @@ fn many<K: Kind<Ends = Many>>(runtime: &Runtime, capacity: usize, seed: &mut u64
     };
     let parties = (0..count).map(party).collect();
     let parties = start(runtime, &record, seed, parties);
-    Box::new(move || {
-        let (mut calls, mut looks) = (0, 0);
-        while looks < 50 && !parties.iter().all(Running::is_finished) {
-            std::thread::yield_now();
-            let now = record.calls.load(Ordering::Relaxed);
-            looks = if now == calls { looks + 1 } else { 0 };
-            calls = now;
-        }
-        let mut entries = Vec::new();
-        let began = record.stamp();
-        let outcome = closed(sender.close());
-        entries.push(record.entry(count, Call::Close, outcome, began));
-        entries.extend(parties.into_iter().flat_map(Running::join));
-        drain(&record, count, &receiver, &mut entries);
-        entries
-    })
+    let recorded = move || {
+        record.wait_while_busy(&parties);
+        record.calls(count, Call::Close, || first(sender.close()));
+        parties.into_iter().for_each(Running::join);
+        drain(&record, count, &receiver);
+        as_promised::<K>(record.entries())
+    };
+    (Queue::new(capacity), Box::new(recorded))
 }
 
 /// What happens between one who sends and one who receives.
-fn pair<K: Kind>(runtime: &Runtime, capacity: usize, seed: &mut u64) -> Recorded {
+fn pair<K: Kind>(runtime: &Runtime, round: usize, seed: &mut u64) -> (Queue, Recorded<Call>) {
+    let capacity = round % 4;
     let (sender, receiver) = K::open::<u32>(capacity);
-    let record = Arc::new(Record::default());
+    let record = Record::new();
     let (sends, receives) = (Way::nth(next(seed)), Way::nth(next(seed)));
     let (calls, closes) = (6, true);
     let sends = Party { who: 0, way: sends, sender: Some(sender), receiver: None, calls, closes };
     let receives = Party { who: 1, way: receives, sender: None, receiver: Some(receiver), calls, closes };
     let parties = start(runtime, &record, seed, vec![sends, receives]);
-    Box::new(move || parties.into_iter().flat_map(Running::join).collect())
+    let recorded = move || {
+        parties.into_iter().for_each(Running::join);
+        as_promised::<K>(record.entries())
+    };
+    (Queue::new(capacity), Box::new(recorded))
 }
 
-/// Records histories at channels of several capacities, with few workers and many, and has each explained.
-fn are_explained(name: &str, usual: usize, record: impl Fn(&Runtime, usize, &mut u64) -> Recorded) {
-    for workers in [1, 2, 8] {
-        with_runtime(Runtime::builder().workers(workers).safety_nets(false), |runtime| {
-            let mut seed = SEED ^ workers as u64;
-            for round in 0..rounds(usual) {
-                let capacity = round % 4;
-                let started = seed;
-                let recorded: Vec<_> = (0..AT_ONCE).map(|_| record(runtime, capacity, &mut seed)).collect();
-                for entries in recorded {
-                    let mut entries = entries();
-                    entries.sort_by_key(|entry| entry.began);
-                    if name == "Weighted" {
-                        // An item that is kept for one who waits is neither there for others nor gone.
-                        entries.retain(|entry| {
-                            !matches!(
-                                (&entry.call, &entry.outcome),
-                                (Call::TryRecv | Call::RecvLate, Outcome::Not)
-                            )
-                        });
-                    }
-                    if explain(capacity, &entries).is_none() {
-                        let lines: Vec<_> = entries.iter().map(Entry::to_string).collect();
-                        panic!(
-                            "no order explains this, at {name} of capacity {capacity} with {workers} workers, \
-                             from the seed {started} on:\n{}",
-                            lines.join("\n")
-                        );
-                    }
-                }
-            }
-        });
-    }
+/// What has to be explained: in a weighted channel an item that is kept for one who waits is neither there for others nor
+/// gone.
+fn as_promised<K: Kind>(mut entries: Vec<Entry<Call>>) -> Vec<Entry<Call>> {
+    let looks = |entry: &Entry<Call>| matches!(entry.call, Call::TryRecv | Call::RecvLate);
+    entries.retain(|entry| K::NAME != "Weighted" || entry.outcome != Outcome::Not || !looks(entry));
+    entries
 }
 
 #[test]
