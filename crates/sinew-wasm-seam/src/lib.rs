@@ -32,6 +32,7 @@
 //! - `moved.rs`: a guest goes on on another worker;
 //! - `preempted.rs`: a guest that never waits shares its only worker with others, and can be killed;
 //! - `memories.rs`: stacks and memories come from the slabs; growth, bounds, depth;
+//! - `host_functions.rs`: host functions that would block are refused, and what they raise ends their task;
 //! - `faults.rs`: wasmtime's signal handler and that of sinew-fiber serve each other's faults;
 //! - `many.rs`: ten thousand guests wait at once.
 //!

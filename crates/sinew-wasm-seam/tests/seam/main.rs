@@ -4,6 +4,7 @@
 mod ended;
 mod faults;
 mod guests;
+mod host_functions;
 mod interleaved;
 mod many;
 mod memories;
