@@ -15,7 +15,7 @@ use crate::workspace;
 const SYNC: &str = "sinew-sync";
 
 /// The crates that may use `unsafe`.
-const UNSAFE: [&str; 4] = ["sinew-sync", "sinew-fiber", "sinew-sched", "sinew-wasm"];
+const UNSAFE: [&str; 5] = ["sinew-sync", "sinew-fiber", "sinew-sched", "sinew-wasm", "sinew-wasm-seam"];
 
 /// What all may name of `std::sync` and `std::thread`: it neither blocks nor orders anything.
 const HARMLESS: [&str; 5] =
