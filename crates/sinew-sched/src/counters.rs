@@ -15,12 +15,10 @@ pub(crate) struct Own {
     pub(crate) ended: AtomicU64,
     /// The task that the worker runs, for who looks on.
     pub(crate) running: AtomicPtr<Task>,
-    /// How often it has looked for its next task.
+    /// How often it has looked for its next task, as of its last look at the clock.
     pub(crate) turns: AtomicU64,
     /// The time of its last look at the clock, and its number ([`crate::notes`]).
     pub(crate) stamp: AtomicU64,
-    /// The length of its queue of tasks that have to go on here.
-    pub(crate) ready: AtomicUsize,
     pub(crate) parks: AtomicU64,
     pub(crate) wakes: AtomicU64,
     pub(crate) steals: AtomicU64,
@@ -35,7 +33,6 @@ impl Own {
             running: AtomicPtr::new(ptr::null_mut()),
             turns: AtomicU64::new(0),
             stamp: AtomicU64::new(0),
-            ready: AtomicUsize::new(0),
             parks: AtomicU64::new(0),
             wakes: AtomicU64::new(0),
             steals: AtomicU64::new(0),
@@ -44,12 +41,10 @@ impl Own {
     }
 }
 
-/// Counts one more, in a counter that only this thread writes, and returns how many there are.
+/// Counts one more, in a counter that only this thread writes.
 #[inline(always)]
-pub(crate) fn count(counter: &AtomicU64) -> u64 {
-    let next = counter.load(Ordering::Relaxed) + 1;
-    counter.store(next, Ordering::Release);
-    next
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Release);
 }
 
 /// Keeps the largest of what was seen, in a mark that only this thread writes.
@@ -64,7 +59,7 @@ pub(crate) fn raise(mark: &AtomicUsize, seen: usize) {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct WorkerCounters {
-    /// How often it looked for its next task: at least once for each time that a task ran.
+    /// How often it looked for its next task: at least once for each time that a task ran. Up to 61 behind.
     pub turns: u64,
     /// Tasks that its tasks have spawned.
     pub spawns: u64,
@@ -76,8 +71,7 @@ pub struct WorkerCounters {
     pub wakes: u64,
     /// How often it took tasks from another worker, or such as came from other threads.
     pub steals: u64,
-    /// The most tasks that it has seen in one of its queues. The queue of those that are ready and belong to it is looked
-    /// at every 61 turns; the others whenever a task is added.
+    /// The most tasks that it has seen in one of its queues, at which it looks every 61 turns.
     pub longest_queue: usize,
 }
 

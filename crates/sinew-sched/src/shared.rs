@@ -48,6 +48,7 @@ use sinew_sync::{Mutex, fence_after_rmw, park_timeout};
 
 use crate::clock::{Clock, system_now};
 use crate::counters::Own;
+use crate::notes;
 use crate::placement::Watch;
 use crate::queues::{Injector, Steal};
 use crate::slots::{self, CHUNK, TaskId};
@@ -214,6 +215,11 @@ impl Shared {
     pub(crate) fn count_outside(&self) -> bool {
         let one_more = |count| (count & ENDED == 0).then_some(count + 1);
         self.spawned_outside.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok()
+    }
+
+    /// The time, for the notes of a task that a thread spawns which is no worker.
+    pub(crate) fn stamp(&self) -> u64 {
+        notes::stamp(self.clock.coarse(), usize::MAX)
     }
 
     /// What becomes of a new task: once the runtime is shutting down it is cancelled from its start.

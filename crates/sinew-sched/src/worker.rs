@@ -24,7 +24,7 @@ use sinew_sync::atomic::Ordering;
 
 use crate::clock::Clock;
 use crate::core::Core;
-use crate::counters::count;
+use crate::counters::{count, raise};
 use crate::cpu;
 use crate::dump::WaitKind;
 use crate::notes::{self, ANYWHERE, What};
@@ -110,6 +110,7 @@ pub(crate) struct Worker {
     /// The worker that was last handed a task of a kind that is spread.
     next_in_turn: Cell<usize>,
     stopwatch: Stopwatch,
+    turns: Cell<u32>,
     /// What a park is for that comes through a hook, or a poll that is pending.
     announced: Cell<What>,
     /// How many more turns the worker may take before it returns to its thread's own stack; none: as many as it likes.
@@ -198,15 +199,6 @@ pub(crate) fn await_for(what: What) -> Result<(), Refused> {
 pub(crate) fn await_announced(kind: WaitKind) -> Result<(), Refused> {
     let announced = current().map(|worker| worker.announced.get());
     await_for(announced.unwrap_or(What::of(kind)).or(kind))
-}
-
-/// The time, for the notes of a task of this runtime.
-#[inline(always)]
-pub(crate) fn stamp_for(shared: &'static Shared) -> u64 {
-    match current() {
-        Some(worker) if ptr::eq(worker.shared, shared) => worker.stamp(),
-        _ => notes::stamp(shared.clock.coarse(), usize::MAX),
-    }
 }
 
 /// Lets the other tasks of the worker that are ready run first; on any other thread, other threads. Does nothing
@@ -314,7 +306,7 @@ impl Worker {
             shared,
             inbox: &shared.inboxes[index],
             queues,
-            ready: Ready::new(&shared.inboxes[index].own.ready),
+            ready: Ready::new(),
             spare: UnsafeCell::default(),
             free: UnsafeCell::default(),
             current: Cell::new(None),
@@ -328,6 +320,7 @@ impl Worker {
             lone: Cell::new(0),
             next_in_turn: Cell::new(index),
             stopwatch: Stopwatch::new(),
+            turns: Cell::new(0),
             announced: Cell::new(What::of(WaitKind::Await)),
             steps: Cell::new(None),
             thread: Cell::new(ptr::null_mut()),
@@ -427,10 +420,16 @@ impl Worker {
         self.inbox.own.stamp.load(Ordering::Relaxed)
     }
 
-    /// Looks at the clock.
+    /// Looks at the clock, and publishes what is counted elsewhere than for all to see.
     pub(crate) fn look_at_the_clock(&self) {
+        let own = &self.inbox.own;
+        let turns = own.turns.load(Ordering::Relaxed);
+        own.turns.store(turns + u64::from(self.turns.get().wrapping_sub(turns as u32)), Ordering::Relaxed);
+        let Queues { new, woken, handed } = &self.queues;
+        let lengths = [self.ready.len(), new.len(), woken.len(), handed.len()];
+        raise(&own.longest, lengths.into_iter().max().unwrap_or(0));
         let stamp = notes::stamp(self.shared.clock.coarse(), self.index);
-        self.inbox.own.stamp.store(stamp, Ordering::Relaxed);
+        own.stamp.store(stamp, Ordering::Relaxed);
     }
 
     /// The timers of this worker.
@@ -581,7 +580,10 @@ impl Worker {
                 }
             },
             None => match self.spare_core() {
-                Ok(to) => to,
+                Ok(to) => {
+                    self.inbox.own.running.store(ptr::null_mut(), Ordering::Relaxed);
+                    to
+                }
                 Err(error) => return self.stay(task, left, error),
             },
         };

@@ -49,14 +49,21 @@ pub struct Dump {
 
 impl Shared {
     pub(crate) fn dump(&self) -> Dump {
+        let mut workers = self.dump_workers();
+        let tasks = self.dump_tasks();
+        for task in tasks.iter().filter(|task| task.state == TaskState::Ready) {
+            if let Some(worker) = task.worker {
+                workers[worker].ready += 1;
+            }
+        }
         Dump {
             now: self.clock.now(),
             phase: self.phase(),
             active: self.active(),
             spawned_outside: self.spawned_outside(),
             queued_outside: self.injector.len(),
-            workers: self.dump_workers(),
-            tasks: self.dump_tasks(),
+            workers,
+            tasks,
         }
     }
 }

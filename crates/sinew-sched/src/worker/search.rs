@@ -7,12 +7,11 @@
 use std::time::Duration;
 
 use sinew_core::Instant;
-use sinew_sync::atomic::Ordering;
 use sinew_sync::hint::spin_loop;
 
 use super::{Queues, Worker};
 use crate::clock::system_now;
-use crate::counters::{count, raise};
+use crate::counters::count;
 use crate::placement;
 use crate::queues::Steal;
 use crate::shared::{Inbox, OVERDUE};
@@ -92,7 +91,6 @@ impl Worker {
     /// more rarely.
     #[inline]
     fn wake_for(&self, backlog: usize) {
-        raise(&self.inbox.own.longest, backlog);
         if backlog < 2 && !self.unwatched.get() {
             let lone = self.lone.get();
             if lone > 0 {
@@ -121,7 +119,8 @@ impl Worker {
 
     #[inline]
     fn find_any(&self) -> Option<&'static Task> {
-        let turn = count(&self.inbox.own.turns) as u32;
+        let turn = self.turns.get().wrapping_add(1);
+        self.turns.set(turn);
         if turn.is_multiple_of(FAIR)
             && let Some(task) = self.find_fairly()
         {
@@ -162,16 +161,14 @@ impl Worker {
     /// which the newest would else keep waiting.
     #[cold]
     fn find_fairly(&self) -> Option<&'static Task> {
-        let turn = self.inbox.own.turns.load(Ordering::Relaxed) as u32;
         self.look_at_the_clock();
         self.receive();
-        raise(&self.inbox.own.longest, self.ready.len());
         self.timers().expire(&self.shared.clock);
-        if turn.is_multiple_of(FAIR * OTHERS) {
+        if self.turns.get().is_multiple_of(FAIR * OTHERS) {
             self.ring_overdue();
         }
         let (own, outsiders) = (&self.shared.stealers[self.index].new, &self.shared.injector);
-        let oldest = if (turn / FAIR).is_multiple_of(2) {
+        let oldest = if (self.turns.get() / FAIR).is_multiple_of(2) {
             outsiders.steal().or_else(|| own.steal())
         } else {
             own.steal().or_else(|| outsiders.steal())
