@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod channel;
+mod dump;
 mod fiber;
 mod idle;
 mod lock;
@@ -86,6 +87,7 @@ fn benches() -> impl Iterator<Item = &'static Bench> {
         &placement::BENCHES,
         &lock::BENCHES,
         &channel::BENCHES,
+        &dump::BENCHES,
     ];
     benches.into_iter().flatten()
 }

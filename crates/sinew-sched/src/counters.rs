@@ -15,12 +15,10 @@ pub(crate) struct Own {
     pub(crate) ended: AtomicU64,
     /// The task that the worker runs, for who looks on.
     pub(crate) running: AtomicPtr<Task>,
-    /// How often it has looked for its next task.
+    /// How often it has looked for its next task: what stands still while one of them runs.
     pub(crate) turns: AtomicU64,
     /// The time of its last look at the clock, and its number ([`crate::notes`]).
     pub(crate) stamp: AtomicU64,
-    /// The length of its queue of tasks that have to go on here.
-    pub(crate) ready: AtomicUsize,
     pub(crate) parks: AtomicU64,
     pub(crate) wakes: AtomicU64,
     pub(crate) steals: AtomicU64,
@@ -35,7 +33,6 @@ impl Own {
             running: AtomicPtr::new(ptr::null_mut()),
             turns: AtomicU64::new(0),
             stamp: AtomicU64::new(0),
-            ready: AtomicUsize::new(0),
             parks: AtomicU64::new(0),
             wakes: AtomicU64::new(0),
             steals: AtomicU64::new(0),
@@ -76,8 +73,7 @@ pub struct WorkerCounters {
     pub wakes: u64,
     /// How often it took tasks from another worker, or such as came from other threads.
     pub steals: u64,
-    /// The most tasks that it has seen in one of its queues. The queue of those that are ready and belong to it is looked
-    /// at every 61 turns; the others whenever a task is added.
+    /// The most tasks that it has seen in one of its queues, at which it looks every 61 turns.
     pub longest_queue: usize,
 }
 

@@ -58,9 +58,10 @@ where
         return over(shared, cancelled());
     }
     let task = worker.map_or_else(|| shared.take_slot(), |worker| worker.take_slot());
+    let stamp = worker.map_or_else(|| shared.stamp(), |worker| worker.stamp());
     // SAFETY: a fresh slot, with a table for what is put there.
     let handle = unsafe {
-        task.prepare(Plain(future), future_table::<Plain<F>>(), shared);
+        task.prepare(Plain(future), future_table::<Plain<F>>(), shared, stamp);
         JoinHandle::new(task, shared)
     };
     shared.admit(task);

@@ -83,10 +83,10 @@ impl What {
         What((kind as u64) << KIND)
     }
 
-    /// The object at this address.
+    /// The object at this address, of which a program's have fewer bits than there are places for.
     #[inline(always)]
     pub(crate) fn at<T: ?Sized>(kind: WaitKind, object: &T) -> What {
-        What(What::of(kind).0 | ptr::from_ref(object).addr() as u64 & OBJECT)
+        What(What::of(kind).0 | ptr::from_ref(object).addr() as u64)
     }
 
     /// The end of a task.

@@ -3,8 +3,6 @@
 use std::cell::{Cell, UnsafeCell};
 use std::ptr;
 
-use sinew_sync::atomic::{AtomicUsize, Ordering};
-
 use crate::task::Task;
 
 /// First in, first out, for one thread, which uses it from several stacks: no reference into it is ever handed out.
@@ -12,45 +10,37 @@ pub(crate) struct Ready {
     /// As many places as a power of two.
     places: UnsafeCell<Box<[Option<&'static Task>]>>,
     first: Cell<usize>,
-    /// Written here only; others may look.
-    len: &'static AtomicUsize,
+    len: Cell<usize>,
 }
 
 const SMALLEST: usize = 64;
 
 impl Ready {
-    /// An empty queue, whose length is kept in `len`.
-    pub(crate) fn new(len: &'static AtomicUsize) -> Ready {
+    pub(crate) fn new() -> Ready {
         let places = UnsafeCell::new(vec![None; SMALLEST].into_boxed_slice());
-        Ready { places, first: Cell::new(0), len }
+        Ready { places, first: Cell::new(0), len: Cell::new(0) }
     }
 
-    #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.len.load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    fn set_len(&self, len: usize) {
-        self.len.store(len, Ordering::Relaxed);
+        self.len.get()
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.len.get() == 0
     }
 
     #[inline]
     pub(crate) fn push(&self, task: &'static Task) {
         // SAFETY: nobody else is in here: no code but this runs while the borrow lasts.
         let places = unsafe { &mut **self.places.get() };
-        let len = self.len();
+        let len = self.len.get();
         if len == places.len() {
             return self.grow(task);
         }
         let mask = places.len() - 1;
         places[(self.first.get() + len) & mask] = Some(task);
-        self.set_len(len + 1);
+        self.len.set(len + 1);
     }
 
     #[cold]
@@ -67,7 +57,7 @@ impl Ready {
 
     #[inline]
     pub(crate) fn pop(&self) -> Option<&'static Task> {
-        let len = self.len();
+        let len = self.len.get();
         if len == 0 {
             return None;
         }
@@ -76,13 +66,13 @@ impl Ready {
         let mask = places.len() - 1;
         let first = self.first.get();
         self.first.set((first + 1) & mask);
-        self.set_len(len - 1);
+        self.len.set(len - 1);
         places[first & mask]
     }
 
     /// Takes `task` out, wherever it is.
     pub(crate) fn remove(&self, task: &'static Task) {
-        for _ in 0..self.len() {
+        for _ in 0..self.len.get() {
             match self.pop() {
                 Some(other) if !ptr::eq(other, task) => self.push(other),
                 _ => (),

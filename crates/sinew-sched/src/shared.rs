@@ -59,6 +59,7 @@ use crate::blocking::pool::{Limits, Pool};
 use crate::clock::{Clock, system_now};
 use crate::counters::Own;
 use crate::future::wake_caught;
+use crate::notes;
 use crate::placement::Watch;
 use crate::queues::{Injector, Steal};
 use crate::reactor::{Reactor, Server};
@@ -272,6 +273,11 @@ impl Shared {
     pub(crate) fn count_outside(&self) -> bool {
         let one_more = |count| (count & ENDED == 0).then_some(count + 1);
         self.spawned_outside.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok()
+    }
+
+    /// The time, for the notes of a task that a thread spawns which is no worker.
+    pub(crate) fn stamp(&self) -> u64 {
+        notes::stamp(self.clock.coarse(), usize::MAX)
     }
 
     /// What becomes of a new task: once the runtime is shutting down it is cancelled from its start.

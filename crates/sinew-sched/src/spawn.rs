@@ -67,7 +67,7 @@ where
     let task = worker.take_slot();
     // SAFETY: a fresh slot, prepared for a body that returns a `T`.
     let handle = unsafe {
-        task.prepare(body, thunk_table::<F, T>(), worker.shared);
+        task.prepare(body, thunk_table::<F, T>(), worker.shared, worker.stamp());
         JoinHandle::new(task, worker.shared)
     };
     worker.shared.admit(task);
@@ -89,7 +89,7 @@ where
     let task = shared.take_slot();
     // SAFETY: a fresh slot, prepared for a body that returns a `T`.
     let handle = unsafe {
-        task.prepare(body, thunk_table::<F, T>(), shared);
+        task.prepare(body, thunk_table::<F, T>(), shared, shared.stamp());
         JoinHandle::new(task, shared)
     };
     shared.admit(task);
@@ -302,9 +302,10 @@ impl TaskBuilder {
             return options.over(shared);
         }
         let task = worker.map_or_else(|| shared.take_slot(), |worker| worker.take_slot());
+        let stamp = worker.map_or_else(|| shared.stamp(), |worker| worker.stamp());
         // SAFETY: a fresh slot; the caller's promise.
         let handle = unsafe {
-            task.prepare(Configured { options, body }, table, shared);
+            task.prepare(Configured { options, body }, table, shared, stamp);
             JoinHandle::new(task, shared)
         };
         if let Some(scope) = scope {

@@ -42,7 +42,6 @@ use crate::slots::TaskId;
 use crate::spawn::Options;
 use crate::state::StateWord;
 use crate::wait::{Node, TOLD, Waiter};
-use crate::worker;
 
 /// Bytes of a body or result that lie in the slot itself.
 const INLINE: usize = 16;
@@ -161,8 +160,14 @@ impl Task {
     /// The caller took the slot from a free list; `table` is for bodies of this type.
     #[inline]
     #[track_caller]
-    pub(crate) unsafe fn prepare<F>(&'static self, body: F, table: &'static Table, shared: &'static Shared) {
-        self.notes.spawned(Location::caller(), worker::stamp_for(shared));
+    pub(crate) unsafe fn prepare<F>(
+        &'static self,
+        body: F,
+        table: &'static Table,
+        shared: &'static Shared,
+        stamp: u64,
+    ) {
+        self.notes.spawned(Location::caller(), stamp);
         self.table.set(Some(table));
         self.join.store(ptr::null_mut(), Ordering::Relaxed);
         self.home.set(match table.kind {
@@ -183,7 +188,7 @@ impl Task {
     #[track_caller]
     pub(crate) unsafe fn prepare_ended(&'static self, raised: Raised, shared: &'static Shared) {
         // SAFETY: the caller's promise; what the table is for is the box that `end` would have put there.
-        unsafe { self.prepare(Box::new(raised), &RAISED, shared) };
+        unsafe { self.prepare(Box::new(raised), &RAISED, shared, shared.stamp()) };
         self.join.store(DONE, Ordering::Release);
     }
 

@@ -176,7 +176,7 @@ mod tests {
         let task: &Task = Box::leak(Box::new(Task::new(0)));
         // SAFETY: a fresh slot, and the table of what is put there.
         unsafe {
-            task.prepare(Plain(std::future::pending::<()>()), future_table::<Plain<Pending<()>>>(), shared)
+            task.prepare(Plain(std::future::pending::<()>()), future_table::<Plain<Pending<()>>>(), shared, 0)
         };
         assert!(task.state.commit_park());
         (shared, task)

@@ -26,7 +26,7 @@ use sinew_sync::atomic::Ordering;
 
 use crate::clock::Clock;
 use crate::core::Core;
-use crate::counters::count;
+use crate::counters::{count, raise};
 use crate::cpu;
 use crate::dump::WaitKind;
 use crate::notes::{self, ANYWHERE, What};
@@ -217,15 +217,6 @@ pub(crate) fn await_announced(kind: WaitKind) -> Result<(), Refused> {
     await_for(announced.unwrap_or(What::of(kind)).or(kind))
 }
 
-/// The time, for the notes of a task of this runtime.
-#[inline(always)]
-pub(crate) fn stamp_for(shared: &'static Shared) -> u64 {
-    match current() {
-        Some(worker) if ptr::eq(worker.shared, shared) => worker.stamp(),
-        _ => notes::stamp(shared.clock.coarse(), usize::MAX),
-    }
-}
-
 /// Lets the other tasks of the worker that are ready run first; on any other thread, other threads. Does nothing
 /// where a task cannot be suspended: in a destructor while the thread unwinds, in the poll of a future, in a callback
 /// of foreign code.
@@ -355,7 +346,7 @@ impl Worker {
             shared,
             inbox: &shared.inboxes[index],
             queues,
-            ready: Ready::new(&shared.inboxes[index].own.ready),
+            ready: Ready::new(),
             spare: UnsafeCell::default(),
             free: UnsafeCell::default(),
             current: Cell::new(None),
@@ -489,10 +480,14 @@ impl Worker {
         self.inbox.own.stamp.load(Ordering::Relaxed)
     }
 
-    /// Looks at the clock.
+    /// Looks at the clock, and at the lengths of the queues.
     pub(crate) fn look_at_the_clock(&self) {
+        let own = &self.inbox.own;
+        let Queues { new, woken, handed } = &self.queues;
+        let lengths = [self.ready.len(), new.len(), woken.len(), handed.len()];
+        raise(&own.longest, lengths.into_iter().max().unwrap_or(0));
         let stamp = notes::stamp(self.shared.clock.coarse(), self.index);
-        self.inbox.own.stamp.store(stamp, Ordering::Relaxed);
+        own.stamp.store(stamp, Ordering::Relaxed);
     }
 
     /// The timers of this worker.
@@ -643,7 +638,10 @@ impl Worker {
                 }
             },
             None => match self.spare_core() {
-                Ok(to) => to,
+                Ok(to) => {
+                    self.inbox.own.running.store(ptr::null_mut(), Ordering::Relaxed);
+                    to
+                }
                 Err(error) => return self.stay(task, left, error),
             },
         };

@@ -1,13 +1,14 @@
 //! A dump says what a runtime is doing, also one that does nothing any more.
 #![cfg(not(any(loom, shuttle)))]
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sinew_fiber::shield;
 use sinew_sched::sync::Semaphore;
-use sinew_sched::{Runtime, Sysmon, sleep, spawn, task, yield_now};
+use sinew_sched::{Runtime, Sysmon, WaitKind, chan, sleep, spawn, task, yield_now};
 
 /// Waits until the dump says all of this. The workers take a moment to lie down.
 fn wait_for(dump: impl Fn() -> String, parts: &[&str]) -> String {
@@ -131,23 +132,50 @@ fn a_dump_shows_some_hundred_tasks_and_counts_the_rest() {
     tasks.into_iter().for_each(|task| task.join().unwrap());
 }
 
-#[test]
-fn dumps_are_made_all_the_time_while_tasks_come_and_go() {
-    let runtime = Runtime::builder().workers(2).build().unwrap();
+/// Tasks spawn, wait for three things in turns and end, while a thread makes dumps: what a dump says about a task is about
+/// one wait of it, so kinds and objects fit together.
+fn dumps_while_tasks_come_and_go(workers: usize) {
+    let runtime = Runtime::builder().workers(workers).build().unwrap();
     let over = Arc::new(AtomicUsize::new(0));
     let looker = {
         let (dump, over) = (runtime.dumper(), over.clone());
         std::thread::spawn(move || {
+            let mut objects: HashMap<usize, WaitKind> = HashMap::new();
             while over.load(Ordering::Acquire) == 0 {
-                assert!(dump().to_string().starts_with("runtime: 2 workers"));
+                let dump = dump();
+                assert_eq!(dump.workers.len(), workers);
+                for wait in dump.tasks.iter().filter_map(|task| task.wait.as_ref()) {
+                    match (wait.kind, wait.object) {
+                        (WaitKind::Join, None) => assert!(wait.task.is_some()),
+                        (WaitKind::Semaphore | WaitKind::RecvBounded, Some(object)) => {
+                            assert_eq!(*objects.entry(object).or_insert(wait.kind), wait.kind, "{dump}");
+                        }
+                        _ => panic!("{wait:?} is of no wait of any task:\n{dump}"),
+                    }
+                }
+                assert!(dump.to_json().ends_with("]}"));
             }
+            assert!(objects.len() <= 2, "there are two things to wait for: {objects:?}");
             dump
         })
     };
+    let gate = Arc::new(Semaphore::new(1));
     runtime
-        .run(|| {
-            for n in 0..2000u64 {
-                let tasks: Vec<_> = (0..4).map(|_| spawn(move || n)).collect();
+        .run(move || {
+            let (sender, receiver) = chan::bounded::<u64>(4);
+            for n in 0..500u64 {
+                let tasks: Vec<_> = (0..4)
+                    .map(|_| {
+                        let (gate, receiver) = (gate.clone(), receiver.clone());
+                        spawn(move || {
+                            let permit = gate.acquire(1).unwrap();
+                            yield_now();
+                            drop(permit);
+                            receiver.recv().unwrap()
+                        })
+                    })
+                    .collect();
+                (0..4).for_each(|_| sender.try_send(n).unwrap());
                 tasks.into_iter().for_each(|task| assert_eq!(task.join().unwrap(), n));
             }
         })
@@ -156,6 +184,44 @@ fn dumps_are_made_all_the_time_while_tasks_come_and_go() {
     over.store(1, Ordering::Release);
     let text = looker.join().unwrap()().to_string();
     assert!(text.contains("0 tasks,") && text.contains("stopping"), "{text}");
+}
+
+#[test]
+fn dumps_are_whole_while_tasks_come_and_go_on_one_worker() {
+    dumps_while_tasks_come_and_go(1);
+}
+
+#[test]
+fn dumps_are_whole_while_tasks_come_and_go_on_eight_workers() {
+    dumps_while_tasks_come_and_go(8);
+}
+
+#[test]
+fn counters_count_what_tasks_do() {
+    let runtime = Runtime::builder().build_current_thread().unwrap();
+    let dump = runtime.dumper();
+    let before = dump().workers[0].counters;
+    let gate = Arc::new(Semaphore::new(0));
+    let waits = gate.clone();
+    let tasks = runtime.run(move || {
+        let waits = || {
+            let gate = waits.clone();
+            spawn(move || gate.acquire(1).unwrap().forget())
+        };
+        (0..100).map(|_| waits()).collect::<Vec<_>>()
+    });
+    runtime.run_until_idle();
+    runtime
+        .run(move || {
+            gate.add_permits(100);
+            tasks.unwrap().into_iter().for_each(|task| task.join().unwrap());
+        })
+        .unwrap();
+    let after = dump().workers[0].counters;
+    assert_eq!((after.spawns - before.spawns, after.ends - before.ends), (100, 102));
+    assert_eq!(after.parks - before.parks, 101, "each at the gate, and one join");
+    assert_eq!(after.wakes - before.wakes, 101);
+    assert!(after.turns - before.turns >= 200 && after.longest_queue >= 100 - 61 - 1, "{after:?}");
 }
 
 #[test]

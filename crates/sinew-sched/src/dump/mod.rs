@@ -54,6 +54,12 @@ pub struct Dump {
 
 impl Shared {
     pub(crate) fn dump(&self) -> Dump {
+        let mut workers = self.dump_workers();
+        let tasks = self.dump_tasks();
+        for task in tasks.iter().filter(|task| task.state == TaskState::Ready) {
+            let owner = workers.iter_mut().find(|worker| Some(worker.index) == task.worker);
+            owner.into_iter().for_each(|worker| worker.ready += 1);
+        }
         Dump {
             now: self.clock.now(),
             phase: self.phase(),
@@ -62,8 +68,8 @@ impl Shared {
             queued_outside: self.injector.len(),
             descriptors: self.descriptors(),
             blocking: self.blocking.counts(),
-            workers: self.dump_workers(),
-            tasks: self.dump_tasks(),
+            workers,
+            tasks,
         }
     }
 }

@@ -47,7 +47,7 @@ pub struct WorkerDump {
     pub woken: usize,
     /// Tasks in its queue that were handed to it and have not started.
     pub handed: usize,
-    /// Tasks in its queue that have to go on here.
+    /// Tasks that have waited, are ready and have to go on here.
     pub ready: usize,
     /// How many timers are set.
     pub timers: u64,
@@ -81,7 +81,7 @@ impl Shared {
             new: queues.new.len(),
             woken: queues.woken.len(),
             handed: queues.handed.len(),
-            ready: inbox.own.ready.load(Ordering::Relaxed),
+            ready: 0, // counted with the tasks
             timers: inbox.timers.len(),
             next_timer: inbox.timers.next(),
             counters: WorkerCounters::of(inbox),

@@ -7,13 +7,12 @@
 use std::time::Duration;
 
 use sinew_core::Instant;
-use sinew_sync::atomic::Ordering;
 use sinew_sync::hint::spin_loop;
 
 use super::temporary::Nothing;
 use super::{Mode, Queues, Worker};
 use crate::clock::system_now;
-use crate::counters::{count, raise};
+use crate::counters::count;
 use crate::placement;
 use crate::queues::Steal;
 use crate::shared::OVERDUE;
@@ -93,7 +92,6 @@ impl Worker {
     /// more rarely.
     #[inline]
     fn wake_for(&self, backlog: usize) {
-        raise(&self.inbox.own.longest, backlog);
         if backlog < 2 && !self.unwatched.get() {
             let lone = self.lone.get();
             if lone > 0 {
@@ -126,7 +124,7 @@ impl Worker {
     fn find_any(&self) -> Option<&'static Task> {
         let turn = self.next_turn();
         if turn.is_multiple_of(FAIR)
-            && let Some(task) = self.find_fairly()
+            && let Some(task) = self.find_fairly(turn)
         {
             return Some(task);
         }
@@ -173,11 +171,9 @@ impl Worker {
     /// Looks at the inbox and the timers, and takes the oldest of the outsiders' tasks or of our own, in turns,
     /// which the newest would else keep waiting.
     #[cold]
-    fn find_fairly(&self) -> Option<&'static Task> {
-        let turn = self.inbox.own.turns.load(Ordering::Relaxed) as u32;
+    fn find_fairly(&self, turn: u32) -> Option<&'static Task> {
         self.look_at_the_clock();
         self.receive();
-        raise(&self.inbox.own.longest, self.ready.len());
         self.timers().expire(&self.shared.clock);
         self.shared.serve_if_late();
         if turn.is_multiple_of(FAIR * OTHERS) {
