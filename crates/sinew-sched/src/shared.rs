@@ -54,6 +54,7 @@ use crate::clock::{Clock, system_now};
 use crate::placement::Watch;
 use crate::queues::{Injector, Steal};
 use crate::slots::{self, CHUNK, TaskId};
+use crate::sysmon::capture::Capture;
 use crate::task::{DONE, Task, TaskRef};
 use crate::timers::Timers;
 use crate::worker::{Queues, Stealers};
@@ -142,6 +143,7 @@ pub(crate) struct Inbox {
     thread: OwnMutex<Option<Thread>>,
     /// How many cores belong to the worker.
     pub(crate) cores: AtomicUsize,
+    pub(crate) capture: Capture,
     pub(crate) timers: Timers,
     pub(crate) watch: Watch,
     pub(crate) own: Own,
@@ -168,6 +170,7 @@ impl Inbox {
             duty: Duty::new(in_service),
             thread: OwnMutex::new(None),
             cores: AtomicUsize::new(0),
+            capture: Capture::new(),
             timers: Timers::new(),
             watch: Watch::new(),
             own: Own {

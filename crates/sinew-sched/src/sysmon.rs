@@ -2,7 +2,7 @@
 //!
 //! A worker is *stuck* when it is up and has not changed tasks for some time: its count of turns stands still. Sysmon looks
 //! at the counts at every tick. For a worker that is stuck it rings the timers, and starts a temporary worker for what
-//! could run elsewhere (`temporary.rs`).
+//! could run elsewhere (`temporary.rs`). One that is stuck for long is reported, with a backtrace (`stall.rs`).
 //!
 //! It is advisory: everything is right without it, only later. It is bounded: so many temporary workers, so often. And it
 //! costs nothing when there is nothing to do: while all workers sleep it sleeps too (`shared/service.rs`).
@@ -10,7 +10,10 @@
 //! Time here is the system's, whatever the clock of the runtime: a thread is stuck in real time. A manual clock is never
 //! moved by sysmon, and does not jump while sysmon does something.
 
+pub(crate) mod capture;
+mod report;
 mod settings;
+mod stall;
 mod temporary;
 
 use sinew_core::Instant;
@@ -24,7 +27,9 @@ use crate::future::wake_caught;
 use crate::shared::{Inbox, Shared};
 use crate::spawn::spawn_on;
 use crate::worker::Queues;
+pub use report::{Diagnostic, Frame, Stall};
 pub use settings::Sysmon;
+use stall::Stalls;
 use temporary::Temporary;
 
 /// Starts sysmon for a runtime, unless it is off; `spare` are the queues for temporary workers.
@@ -35,6 +40,9 @@ pub(crate) fn start(
 ) -> std::io::Result<Option<ThreadHandle<()>>> {
     if settings.is_off() {
         return Ok(None);
+    }
+    if let Some(signal) = settings.signal {
+        capture::install(signal)?;
     }
     let thread = thread::Builder::new().name("sinew-sysmon".to_owned());
     thread
@@ -58,13 +66,15 @@ struct Monitor {
     settings: Sysmon,
     heartbeats: Vec<Heartbeat>,
     temporary: Temporary,
+    stalls: Stalls,
 }
 
 impl Monitor {
     fn new(shared: &'static Shared, settings: Sysmon, spare: Vec<Queues>) -> Monitor {
         let heartbeats = vec![Heartbeat { turn: 0, since: system_now() }; shared.inboxes.len()];
         let temporary = Temporary::new(shared, &settings, spare);
-        Monitor { shared, settings, heartbeats, temporary }
+        let stalls = Stalls::new(shared, &settings);
+        Monitor { shared, settings, heartbeats, temporary, stalls }
     }
 
     fn run(mut self) {
@@ -89,8 +99,10 @@ impl Monitor {
                 *seen = Heartbeat { turn, since: now };
             } else if now - seen.since >= self.settings.stuck_after {
                 stuck.push(index);
+                self.stalls.look(index, *seen, now);
             }
         }
+        self.stalls.listen(now);
         if !stuck.is_empty() {
             let (shared, temporary) = (self.shared, &mut self.temporary);
             shared.act_as_sysmon(|| {
