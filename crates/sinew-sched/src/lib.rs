@@ -98,7 +98,7 @@ pub use sinew_fiber::{Cancelled, Level, Raised, Reason, Refused, Signal, StackSi
 pub use sleep::{Sleep, sleep_async};
 pub use slots::TaskId;
 pub use spawn::{TaskBuilder, spawn, task};
-pub use sysmon::{Diagnostic, Frame, Stall, Sysmon};
+pub use sysmon::{Deadlock, Diagnostic, Frame, Stall, Sysmon};
 pub use time::{sleep, sleep_until};
 pub use timeout::{Elapsed, Interval, deadline, interval, timeout};
 pub use worker::yield_now;

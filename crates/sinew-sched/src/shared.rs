@@ -58,6 +58,7 @@ use crate::sysmon::capture::Capture;
 use crate::task::{DONE, Task, TaskRef};
 use crate::timers::Timers;
 use crate::worker::{Queues, Stealers};
+pub(crate) use service::Slept;
 use service::{Duty, SysmonBed};
 
 /// How late another worker's timers are when somebody else rings them.
@@ -600,6 +601,18 @@ impl Shared {
         }
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// How many tasks have been spawned and have ended so far.
+    pub(crate) fn spawned_and_ended(&self) -> (u64, u64) {
+        let sum = |count: fn(&Own) -> &AtomicU64| {
+            self.inboxes.iter().map(|inbox| count(&inbox.own).load(Ordering::Acquire)).sum::<u64>()
+        };
+        (sum(|own| &own.spawned) + self.spawned_outside(), sum(|own| &own.ended))
+    }
+
     /// Tasks that were spawned by threads that are no workers.
     pub(crate) fn spawned_outside(&self) -> u64 {
         self.spawned_outside.load(Ordering::Acquire) & !ENDED
@@ -607,13 +620,17 @@ impl Shared {
 
     /// Which tasks are left of the runtime, which is closed. If none, it has ended.
     pub(crate) fn report(&self) -> Report {
-        let mut tasks = Vec::new();
-        let left = loop {
-            let left = self.active();
-            if left > 0 || self.try_end() {
-                break left;
+        loop {
+            let report = self.left();
+            if report.left > 0 || self.try_end() {
+                return report;
             }
-        };
+        }
+    }
+
+    /// Which tasks have not ended.
+    pub(crate) fn left(&self) -> Report {
+        let (left, mut tasks) = (self.active(), Vec::new());
         if left > 0 {
             let live = self.chunks().into_iter().flatten().filter(|task| task.state.is_live());
             let unfinished = live.filter(|task| task.join.load(Ordering::Relaxed) != DONE).map(Task::id);

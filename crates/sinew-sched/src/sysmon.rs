@@ -2,7 +2,8 @@
 //!
 //! A worker is *stuck* when it is up and has not changed tasks for some time: its count of turns stands still. Sysmon looks
 //! at the counts at every tick. For a worker that is stuck it rings the timers, and starts a temporary worker for what
-//! could run elsewhere (`temporary.rs`). One that is stuck for long is reported, with a backtrace (`stall.rs`).
+//! could run elsewhere (`temporary.rs`). One that is stuck for long is reported, with a backtrace (`stall.rs`). So is a
+//! runtime in which all tasks wait (`deadlock.rs`).
 //!
 //! It is advisory: everything is right without it, only later. It is bounded: so many temporary workers, so often. And it
 //! costs nothing when there is nothing to do: while all workers sleep it sleeps too (`shared/service.rs`).
@@ -11,6 +12,7 @@
 //! moved by sysmon, and does not jump while sysmon does something.
 
 pub(crate) mod capture;
+mod deadlock;
 mod report;
 mod settings;
 mod stall;
@@ -24,10 +26,12 @@ use sinew_sync::thread::{self, JoinHandle as ThreadHandle};
 use crate::clock::system_now;
 use crate::cpu;
 use crate::future::wake_caught;
-use crate::shared::{Inbox, Shared};
+use crate::shared::{Inbox, Shared, Slept};
 use crate::spawn::spawn_on;
 use crate::worker::Queues;
-pub use report::{Diagnostic, Frame, Stall};
+pub(crate) use deadlock::Blocked;
+use deadlock::Deadlocks;
+pub use report::{Deadlock, Diagnostic, Frame, Stall};
 pub use settings::Sysmon;
 use stall::Stalls;
 use temporary::Temporary;
@@ -67,6 +71,7 @@ struct Monitor {
     heartbeats: Vec<Heartbeat>,
     temporary: Temporary,
     stalls: Stalls,
+    deadlocks: Deadlocks,
 }
 
 impl Monitor {
@@ -74,12 +79,13 @@ impl Monitor {
         let heartbeats = vec![Heartbeat { turn: 0, since: system_now() }; shared.inboxes.len()];
         let temporary = Temporary::new(shared, &settings, spare);
         let stalls = Stalls::new(shared, &settings);
-        Monitor { shared, settings, heartbeats, temporary, stalls }
+        let deadlocks = Deadlocks::new(shared, settings.signal, settings.hook.clone());
+        Monitor { shared, settings, heartbeats, temporary, stalls, deadlocks }
     }
 
     fn run(mut self) {
         while !self.shared.has_ended() {
-            if self.shared.sleep_as_sysmon() {
+            if self.sleep_if_nobody_is_up() {
                 let now = system_now(); // what was seen before says nothing about who has got up since
                 self.heartbeats.iter_mut().for_each(|seen| seen.since = now);
             }
@@ -87,6 +93,19 @@ impl Monitor {
             self.look(system_now());
         }
         self.temporary.join();
+    }
+
+    /// Sleeps until somebody gets up, and reports a deadlock meanwhile. False if somebody is up.
+    fn sleep_if_nobody_is_up(&mut self) -> bool {
+        let limit = self.deadlocks.may_be().then_some(deadlock::PAUSE);
+        let mut slept = self.shared.sleep_as_sysmon(limit);
+        if slept == Slept::AllTheTime {
+            if self.deadlocks.may_be() {
+                self.deadlocks.report();
+            }
+            slept = self.shared.sleep_as_sysmon(None);
+        }
+        slept != Slept::NotAtAll
     }
 
     /// Looks at all workers, and does something about those that are stuck.

@@ -37,6 +37,7 @@ use sinew_sync::{Mutex, capacity};
 use crate::clock::{now, system_now};
 use crate::future::{task_of, wake_caught};
 use crate::group::{Group, Pair};
+use crate::sysmon::Blocked;
 use crate::task::TaskRef;
 use crate::time::with_alarm;
 use crate::worker;
@@ -291,6 +292,7 @@ fn wait_until(is_told: impl Fn() -> bool, deadline: Instant) -> Result<bool, Ref
 #[cold]
 pub(crate) fn block_thread() -> Result<(), Refused> {
     may_block()?;
+    let _blocked = Blocked::new();
     thread::park();
     Ok(())
 }

@@ -87,12 +87,17 @@ fn a_task_that_does_nothing_but_switch_fibers_is_reported() {
             let over = Arc::new(AtomicBool::new(false));
             let until = over.clone();
             let task = runtime.spawn(move || {
-                let numbers = Generator::new(|out| (0u64..).for_each(|n| out.yield_(n))).unwrap();
+                let numbers = Generator::new(|out| {
+                    for n in 0u64.. {
+                        out.yield_(n)
+                    }
+                })
+                .unwrap();
                 numbers.take_while(|_| !until.load(Ordering::Acquire)).count()
             });
             // The first is told, and maybe others, which are interrupted elsewhere.
             match reports.recv_timeout(Duration::from_millis(20)) {
-                Ok(stall) => assert!(stall.backtrace.len() > 2, "{stall}"),
+                Ok(stall) => assert!(!stall.backtrace.is_empty(), "{stall}"),
                 Err(_) => assert!(!task.is_finished()),
             }
             over.store(true, Ordering::Release);

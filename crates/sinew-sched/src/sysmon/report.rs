@@ -14,6 +14,8 @@ use crate::slots::TaskId;
 pub enum Diagnostic {
     /// A task keeps its worker.
     Stall(Stall),
+    /// All tasks wait.
+    Deadlock(Deadlock),
 }
 
 /// A task that has kept its worker for longer than [`Sysmon::stall_threshold`](crate::Sysmon::stall_threshold): it has not
@@ -34,6 +36,22 @@ pub struct Stall {
     pub site: Option<String>,
     /// Where it is, innermost first. Empty if its thread did not say.
     pub backtrace: Vec<Frame>,
+}
+
+/// All tasks of a runtime have waited for a second, and no timer is set.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Deadlock {
+    /// Whether it is known that no thread of the process could wake one of them: each is a worker or sysmon of this runtime,
+    /// or blocked without a time limit in a wait of this crate, and the process handles no signals of its own. If not,
+    /// this may be a runtime that waits for somebody else.
+    pub is_certain: bool,
+    /// How many tasks wait.
+    pub left: u64,
+    /// Which, and their names. At most 100.
+    pub tasks: Vec<(TaskId, Option<String>)>,
+    /// What the runtime is doing, as [`Runtime::dump`](crate::Runtime::dump) says.
+    pub dump: String,
 }
 
 /// A frame of a backtrace.
@@ -65,6 +83,7 @@ impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Diagnostic::Stall(stall) => stall.fmt(f),
+            Diagnostic::Deadlock(deadlock) => deadlock.fmt(f),
         }
     }
 }
@@ -84,6 +103,28 @@ impl fmt::Display for Stall {
             return write!(f, "\n  (its thread did not say where it is)");
         }
         self.backtrace.iter().enumerate().try_for_each(|(number, frame)| write!(f, "\n{number:4}: {frame}"))
+    }
+}
+
+impl fmt::Display for Deadlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.is_certain {
+            true => {
+                write!(f, "deadlock: {} tasks wait, and no thread is left that could wake one", self.left)?
+            }
+            false => write!(f, "maybe a deadlock: {} tasks wait, no worker has anything to do", self.left)?,
+        }
+        for (id, name) in &self.tasks {
+            match name {
+                Some(name) => write!(f, "\n  task {id} {name:?}")?,
+                None => write!(f, "\n  task {id}")?,
+            }
+        }
+        let rest = self.left.saturating_sub(self.tasks.len() as u64);
+        if rest > 0 {
+            write!(f, "\n  and {rest} more")?;
+        }
+        write!(f, "\n{}", self.dump.trim_end())
     }
 }
 
@@ -111,9 +152,11 @@ impl Hook {
         Hook(Some(Arc::new(hook)))
     }
 
-    /// Tells. A hook that panics does not end sysmon.
+    /// Tells. A hook that panics does not end sysmon. What may well be nothing is not printed: many runtimes wait for
+    /// threads of others most of the time.
     pub(super) fn tell(&self, diagnostic: &Diagnostic) {
         match &self.0 {
+            None if matches!(diagnostic, Diagnostic::Deadlock(deadlock) if !deadlock.is_certain) => (),
             None => eprintln!("sinew: {diagnostic}"),
             Some(hook) => drop(catch_unwind(AssertUnwindSafe(|| hook(diagnostic)))),
         }

@@ -9,8 +9,8 @@ use super::report::{Diagnostic, Hook};
 ///
 /// A thread of its own, sysmon, looks every now and then whether each worker changes tasks. When one does not, it rings that
 /// worker's timers and lets a *temporary worker* run what the stuck one has and others may run: futures, and tasks that
-/// have not started. A task that keeps its worker for long is reported, with a backtrace. Sysmon sleeps while all workers
-/// do.
+/// have not started. A task that keeps its worker for long is reported, with a backtrace, and so is a runtime in which
+/// all tasks wait for each other. Sysmon sleeps while all workers do.
 ///
 /// ```
 /// use std::time::Duration;
@@ -113,7 +113,8 @@ impl Sysmon {
         self
     }
 
-    /// Who is told what sysmon finds, on sysmon's thread; it is printed to stderr if not said.
+    /// Who is told what sysmon finds, on sysmon's thread; it is printed to stderr if not said, but for deadlocks that are
+    /// not certain.
     ///
     /// ```
     /// use std::sync::mpsc;
