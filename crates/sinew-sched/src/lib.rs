@@ -114,7 +114,7 @@ pub use sleep::{Sleep, sleep_async};
 pub use slots::TaskId;
 pub use spawn::{TaskBuilder, spawn, task};
 pub use stdin::{Lines, Stdin, stdin};
-pub use sysmon::Sysmon;
+pub use sysmon::{Deadlock, Diagnostic, Frame, Stall, Sysmon};
 pub use time::{sleep, sleep_until};
 pub use timeout::{Elapsed, Interval, deadline, interval, timeout};
 pub use worker::yield_now;

@@ -148,6 +148,11 @@ impl Reactor {
         self.table.lock().iter().flatten().count()
     }
 
+    /// True if somebody waits for a descriptor.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.table.lock().iter().flatten().any(|slot| slot.is_awaited())
+    }
+
     fn deregister(&self, fd: RawFd) -> io::Result<()> {
         self.registry.deregister(&mut SourceFd(&fd))
     }

@@ -65,9 +65,11 @@ use crate::queues::{Injector, Steal};
 use crate::reactor::{Reactor, Server};
 use crate::slots::{self, CHUNK, TaskId};
 use crate::spawn::spawn_on;
+use crate::sysmon::capture::Capture;
 use crate::task::{DONE, Task, TaskRef};
 use crate::timers::Timers;
 use crate::worker::{Queues, Stealers};
+pub(crate) use service::Slept;
 use service::{Duty, SysmonBed};
 
 /// How late another worker's timers are when somebody else rings them.
@@ -163,6 +165,7 @@ pub(crate) struct Inbox {
     thread: OwnMutex<Option<Thread>>,
     /// How many cores belong to the worker.
     pub(crate) cores: AtomicUsize,
+    pub(crate) capture: Capture,
     pub(crate) timers: Timers,
     pub(crate) watch: Watch,
     pub(crate) own: Own,
@@ -177,6 +180,7 @@ impl Inbox {
             duty: Duty::new(in_service),
             thread: OwnMutex::new(None),
             cores: AtomicUsize::new(0),
+            capture: Capture::new(),
             timers: Timers::new(),
             watch: Watch::new(),
             own: Own::new(),
@@ -354,6 +358,11 @@ impl Shared {
     /// How many descriptors are registered, if there is a reactor.
     pub(crate) fn descriptors(&self) -> Option<usize> {
         self.reactor.get().map(|reactor| reactor.registered())
+    }
+
+    /// True if somebody waits for a descriptor.
+    pub(crate) fn awaits_descriptors(&self) -> bool {
+        self.reactor.get().is_some_and(|reactor| reactor.is_awaited())
     }
 
     /// Serves the reactor, if there is one and nobody has for a while.
@@ -685,6 +694,18 @@ impl Shared {
         }
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// How many tasks have been spawned and have ended so far.
+    pub(crate) fn spawned_and_ended(&self) -> (u64, u64) {
+        let sum = |count: fn(&Own) -> &AtomicU64| {
+            self.inboxes.iter().map(|inbox| count(&inbox.own).load(Ordering::Acquire)).sum::<u64>()
+        };
+        (sum(|own| &own.spawned) + self.spawned_outside(), sum(|own| &own.ended))
+    }
+
     /// Tasks that were spawned by threads that are no workers.
     pub(crate) fn spawned_outside(&self) -> u64 {
         self.spawned_outside.load(Ordering::Acquire) & !ENDED
@@ -692,13 +713,17 @@ impl Shared {
 
     /// Which tasks are left of the runtime, which is closed. If none, it has ended.
     pub(crate) fn report(&self) -> Report {
-        let mut tasks = Vec::new();
-        let left = loop {
-            let left = self.active();
-            if left > 0 || self.try_end() {
-                break left;
+        loop {
+            let report = self.left();
+            if report.left > 0 || self.try_end() {
+                return report;
             }
-        };
+        }
+    }
+
+    /// Which tasks have not ended.
+    pub(crate) fn left(&self) -> Report {
+        let (left, mut tasks) = (self.active(), Vec::new());
         if left > 0 {
             let live = self.chunks().into_iter().flatten().filter(|task| task.state.is_live());
             let unfinished = live.filter(|task| task.join.load(Ordering::Relaxed) != DONE).map(Task::id);

@@ -13,6 +13,7 @@ use sinew_sync::statics::Mutex;
 
 use crate::clock::{Clock, now, system_now};
 use crate::notes::What;
+use crate::sysmon::Blocked;
 use crate::timers::{Alarm, Ring, Timers};
 use crate::worker;
 
@@ -158,7 +159,10 @@ impl OwnTimers {
     /// Blocks the thread until it is unparked or something has rung.
     pub(crate) fn park(&self) {
         match self.timers.next() {
-            None => sinew_sync::thread::park(),
+            None => {
+                let _blocked = Blocked::new();
+                sinew_sync::thread::park();
+            }
             Some(next) => sinew_sync::park_timeout(next - system_now()),
         }
         self.timers.expire(&Clock::System);

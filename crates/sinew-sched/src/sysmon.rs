@@ -2,7 +2,8 @@
 //!
 //! A worker is *stuck* when it is up and has not changed tasks for some time: its count of turns stands still. Sysmon looks
 //! at the counts at every tick. For a worker that is stuck it rings the timers, and starts a temporary worker for what
-//! could run elsewhere (`temporary.rs`). And it serves the reactor when no worker does.
+//! could run elsewhere (`temporary.rs`). One that is stuck for long is reported, with a backtrace (`stall.rs`). So is a
+//! runtime in which all tasks wait (`deadlock.rs`). And it serves the reactor when no worker does.
 //!
 //! It is advisory: everything is right without it, only later. It is bounded: so many temporary workers, so often. And it
 //! costs nothing when there is nothing to do: while all workers sleep it sleeps too (`shared/service.rs`).
@@ -10,7 +11,11 @@
 //! Time here is the system's, whatever the clock of the runtime: a thread is stuck in real time. A manual clock is never
 //! moved by sysmon, and does not jump while sysmon does something.
 
+pub(crate) mod capture;
+mod deadlock;
+mod report;
 mod settings;
+mod stall;
 mod temporary;
 
 use sinew_core::Instant;
@@ -21,10 +26,14 @@ use sinew_sync::thread::{self, JoinHandle as ThreadHandle};
 use crate::clock::system_now;
 use crate::cpu;
 use crate::future::wake_caught;
-use crate::shared::{Inbox, Shared};
+use crate::shared::{Inbox, Shared, Slept};
 use crate::spawn::spawn_on;
 use crate::worker::Queues;
+pub(crate) use deadlock::Blocked;
+use deadlock::Deadlocks;
+pub use report::{Deadlock, Diagnostic, Frame, Stall};
 pub use settings::Sysmon;
+use stall::Stalls;
 use temporary::Temporary;
 
 /// Starts sysmon for a runtime, unless it is off; `spare` are the queues for temporary workers.
@@ -35,6 +44,9 @@ pub(crate) fn start(
 ) -> std::io::Result<Option<ThreadHandle<()>>> {
     if settings.is_off() {
         return Ok(None);
+    }
+    if let Some(signal) = settings.signal {
+        capture::install(signal)?;
     }
     let thread = thread::Builder::new().name("sinew-sysmon".to_owned());
     thread
@@ -58,18 +70,22 @@ struct Monitor {
     settings: Sysmon,
     heartbeats: Vec<Heartbeat>,
     temporary: Temporary,
+    stalls: Stalls,
+    deadlocks: Deadlocks,
 }
 
 impl Monitor {
     fn new(shared: &'static Shared, settings: Sysmon, spare: Vec<Queues>) -> Monitor {
         let heartbeats = vec![Heartbeat { turn: 0, since: system_now() }; shared.inboxes.len()];
         let temporary = Temporary::new(shared, &settings, spare);
-        Monitor { shared, settings, heartbeats, temporary }
+        let stalls = Stalls::new(shared, &settings);
+        let deadlocks = Deadlocks::new(shared, settings.signal, settings.hook.clone());
+        Monitor { shared, settings, heartbeats, temporary, stalls, deadlocks }
     }
 
     fn run(mut self) {
         while !self.shared.has_ended() {
-            if self.shared.sleep_as_sysmon() {
+            if self.sleep_if_nobody_is_up() {
                 let now = system_now(); // what was seen before says nothing about who has got up since
                 self.heartbeats.iter_mut().for_each(|seen| seen.since = now);
             }
@@ -77,6 +93,19 @@ impl Monitor {
             self.look(system_now());
         }
         self.temporary.join();
+    }
+
+    /// Sleeps until somebody gets up, and reports a deadlock meanwhile. False if somebody is up.
+    fn sleep_if_nobody_is_up(&mut self) -> bool {
+        let limit = self.deadlocks.may_be().then_some(deadlock::PAUSE);
+        let mut slept = self.shared.sleep_as_sysmon(limit);
+        if slept == Slept::AllTheTime {
+            if self.deadlocks.may_be() {
+                self.deadlocks.report();
+            }
+            slept = self.shared.sleep_as_sysmon(None);
+        }
+        slept != Slept::NotAtAll
     }
 
     /// Looks at all workers, and does something about those that are stuck.
@@ -89,8 +118,10 @@ impl Monitor {
                 *seen = Heartbeat { turn, since: now };
             } else if now - seen.since >= self.settings.stuck_after {
                 stuck.push(index);
+                self.stalls.look(index, *seen, now);
             }
         }
+        self.stalls.listen(now);
         self.shared.serve_as_sysmon();
         if !stuck.is_empty() {
             let (shared, temporary) = (self.shared, &mut self.temporary);

@@ -38,6 +38,7 @@ use crate::clock::{now, system_now};
 use crate::future::{task_of, wake_caught};
 use crate::group::{Group, Pair};
 use crate::notes::What;
+use crate::sysmon::Blocked;
 use crate::task::TaskRef;
 use crate::time::with_alarm;
 use crate::worker;
@@ -297,6 +298,7 @@ fn wait_until(is_told: impl Fn() -> bool, deadline: Instant, what: What) -> Resu
 #[cold]
 pub(crate) fn block_thread() -> Result<(), Refused> {
     may_block()?;
+    let _blocked = Blocked::new();
     thread::park();
     Ok(())
 }

@@ -442,6 +442,10 @@ impl Worker {
         }
         self.prepare().expect("there is memory for a worker's first stack");
         self.mode.set(mode);
+        let has_thread = !matches!(mode, Mode::Steps(_));
+        if has_thread {
+            self.inbox.capture.here(true);
+        }
         let outer = WORKER.with(|worker| worker.replace(self));
         // SAFETY: the worker is used on this thread until it returns to its stack.
         let place = unsafe { Place::here() };
@@ -452,7 +456,16 @@ impl Worker {
         place.restore(running);
         WORKER.with(|worker| worker.set(outer));
         self.thread.set(ptr::null_mut());
+        if has_thread {
+            self.inbox.capture.here(false);
+        }
         self.mode.get()
+    }
+
+    /// Says where the task is that runs, if somebody asks; its thread was interrupted at `address`. For a signal handler.
+    pub(crate) fn answer(&self, address: usize) -> bool {
+        let turn = self.inbox.own.turns.load(Ordering::Relaxed);
+        self.inbox.capture.answer(turn, self.current.get().map(Task::id), address)
     }
 
     /// The queues of a worker that has left its service.

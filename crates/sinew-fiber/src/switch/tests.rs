@@ -383,7 +383,12 @@ fn an_instruction_in_the_middle_of_a_switch_is_told_from_others() {
             unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGURG) };
         }
     });
-    let mut numbers = crate::Generator::new(|out| (0u64..).for_each(|n| out.yield_(n))).unwrap();
+    let mut numbers = crate::Generator::new(|out| {
+        for n in 0u64.. {
+            out.yield_(n)
+        }
+    })
+    .unwrap();
     let limit = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while WITHIN.load(Ordering::Relaxed) == 0 || OUTSIDE.load(Ordering::Relaxed) == 0 {
         numbers.nth(1000);

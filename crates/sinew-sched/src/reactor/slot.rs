@@ -134,6 +134,12 @@ impl Slot {
         free().push(self);
     }
 
+    /// True if somebody waits.
+    pub(super) fn is_awaited(&self) -> bool {
+        let waiters = self.waiters.lock();
+        !waiters.queue.is_empty() || waiters.polled.iter().any(Option::is_some)
+    }
+
     /// What is known.
     pub(crate) fn seen(&self) -> Seen {
         Seen(self.word.load(Ordering::Acquire))

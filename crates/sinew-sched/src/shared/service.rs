@@ -38,9 +38,14 @@
 //! Models: `service_end_or_inject`, `service_own_or_inject`, `service_call_back`, `service_end_or_clock`,
 //! `service_sysmon_or_clock`, `service_sysmon_or_get_up`.
 
+use std::time::Duration;
+
 use sinew_sync::atomic::{AtomicBool, AtomicU8, Ordering, fence};
+use sinew_sync::park_timeout;
 use sinew_sync::statics::OnceLock;
 use sinew_sync::thread::{self, Thread};
+
+use crate::clock::system_now;
 
 use super::{GOT_UP, Inbox, OUT, Shared, out_of_service, sleepers};
 
@@ -75,6 +80,17 @@ impl SysmonBed {
     pub(super) fn new() -> SysmonBed {
         SysmonBed { asleep: AtomicBool::new(false), thread: OnceLock::new() }
     }
+}
+
+/// How long sysmon slept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Slept {
+    /// Somebody is up.
+    NotAtAll,
+    /// Somebody got up, or the runtime ends.
+    UntilWoken,
+    /// As long as it was to.
+    AllTheTime,
 }
 
 impl Inbox {
@@ -187,18 +203,35 @@ impl Shared {
         done
     }
 
-    /// Sleeps, as sysmon, until a worker gets up or the runtime ends. False if somebody is up.
-    pub(crate) fn sleep_as_sysmon(&self) -> bool {
+    /// How often somebody has got up, if nobody is.
+    pub(crate) fn got_up_if_nobody_is_up(&self) -> Option<u64> {
+        let beds = self.beds.load(Ordering::SeqCst);
+        self.nobody_is_up(beds).then_some(beds / GOT_UP)
+    }
+
+    /// Sleeps, as sysmon, until a worker gets up or the runtime ends, or for so long.
+    pub(crate) fn sleep_as_sysmon(&self, limit: Option<Duration>) -> Slept {
         let bed = &self.sysmon;
         bed.thread.get_or_init(thread::current);
         bed.asleep.store(true, Ordering::Release); // whoever sees it sees the thread
         fence(Ordering::SeqCst);
-        let sleeps = self.nobody_is_up(self.beds.load(Ordering::Relaxed));
-        while sleeps && bed.asleep.load(Ordering::Acquire) && !self.has_ended() {
-            thread::park();
+        let mut slept = Slept::NotAtAll;
+        if self.nobody_is_up(self.beds.load(Ordering::Relaxed)) {
+            let until = limit.map(|limit| system_now() + limit);
+            slept = Slept::UntilWoken;
+            while bed.asleep.load(Ordering::Acquire) && !self.has_ended() {
+                match until.map(|until| until - system_now()) {
+                    None => thread::park(),
+                    Some(left) if left.is_zero() => {
+                        slept = Slept::AllTheTime;
+                        break;
+                    }
+                    Some(left) => park_timeout(left),
+                }
+            }
         }
         bed.asleep.store(false, Ordering::Relaxed);
-        sleeps
+        slept
     }
 
     /// Wakes sysmon, if it sleeps.

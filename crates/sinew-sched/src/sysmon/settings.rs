@@ -1,12 +1,16 @@
 //! The settings of sysmon.
 
+use std::ffi::c_int;
 use std::time::Duration;
+
+use super::report::{Diagnostic, Hook};
 
 /// What a runtime does about workers that are stuck: in a long computation, in a call that blocks the thread.
 ///
 /// A thread of its own, sysmon, looks every now and then whether each worker changes tasks. When one does not, it rings that
 /// worker's timers and lets a *temporary worker* run what the stuck one has and others may run: futures, and tasks that
-/// have not started. It sleeps while all workers do.
+/// have not started. A task that keeps its worker for long is reported, with a backtrace, and so is a runtime in which
+/// all tasks wait for each other. Sysmon sleeps while all workers do.
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,6 +33,9 @@ pub struct Sysmon {
     temporary_workers: Option<usize>,
     pub(super) scale_interval: Duration,
     pub(super) idle_timeout: Duration,
+    pub(super) stall_threshold: Duration,
+    pub(super) signal: Option<c_int>,
+    pub(super) hook: Hook,
 }
 
 /// The most temporary workers of a runtime.
@@ -47,6 +54,9 @@ impl Sysmon {
             temporary_workers: None,
             scale_interval: Duration::from_millis(10),
             idle_timeout: Duration::from_millis(100),
+            stall_threshold: Duration::from_secs(1),
+            signal: Some(libc::SIGURG),
+            hook: Hook::default(),
         }
     }
 
@@ -84,6 +94,44 @@ impl Sysmon {
     /// and takes no others.
     pub fn idle_timeout(mut self, idle_timeout: Duration) -> Sysmon {
         self.idle_timeout = idle_timeout;
+        self
+    }
+
+    /// How long a task keeps its worker before that is reported, as a [`Stall`](crate::Stall); 1 s if not said, and never
+    /// with [`Duration::MAX`].
+    pub fn stall_threshold(mut self, stall_threshold: Duration) -> Sysmon {
+        self.stall_threshold = stall_threshold;
+        self
+    }
+
+    /// The signal that asks a worker's thread for a backtrace; SIGURG if not said, which nobody minds, and with none there are
+    /// no backtraces. A handler that was set for it before is called for those that sysmon did not send.
+    ///
+    /// Building a runtime fails if it cannot be handled.
+    pub fn signal(mut self, signal: Option<c_int>) -> Sysmon {
+        self.signal = signal;
+        self
+    }
+
+    /// Who is told what sysmon finds, on sysmon's thread; it is printed to stderr if not said, but for deadlocks that are
+    /// not certain.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use sinew_sched::{Diagnostic, Runtime, Sysmon};
+    ///
+    /// let (sender, receiver) = mpsc::channel();
+    /// let sysmon = Sysmon::new()
+    ///     .stall_threshold(Duration::from_millis(10))
+    ///     .on_diagnostic(move |found| drop(sender.send(found.clone())));
+    /// let runtime = Runtime::builder().sysmon(sysmon).build()?;
+    /// let found = runtime.run(move || receiver.recv().unwrap()).unwrap(); // blocks the thread until it is reported
+    /// assert!(matches!(found, Diagnostic::Stall(_)));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn on_diagnostic(mut self, hook: impl Fn(&Diagnostic) + Send + Sync + 'static) -> Sysmon {
+        self.hook = Hook::new(hook);
         self
     }
 

@@ -148,7 +148,7 @@ fn sysmon_does_not_sleep_while_a_worker_is_up() {
         shared.lie_down(&shared.inboxes[0], PARKED);
         let sysmon = {
             let shared = shared.clone();
-            thread::spawn(move || shared.sleep_as_sysmon())
+            thread::spawn(move || shared.sleep_as_sysmon(None))
         };
         shared.get_up(&shared.inboxes[0]);
         sysmon.join().unwrap();
