@@ -63,6 +63,7 @@ pub mod fd;
 mod future;
 mod group;
 mod join;
+pub mod net;
 mod placement;
 mod queues;
 mod reach;
