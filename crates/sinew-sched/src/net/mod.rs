@@ -48,6 +48,7 @@
 
 mod accept;
 mod addr;
+pub mod compat;
 mod connect;
 mod socket;
 mod split;

@@ -16,6 +16,11 @@ pub trait Sealed {
     fn write(&self, bytes: &[u8]) -> io::Result<usize>;
     fn write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
     fn poll_read(&self, context: &Context<'_>, buffer: &mut [MaybeUninit<u8>]) -> Poll<io::Result<usize>>;
+    fn poll_read_vectored(
+        &self,
+        context: &Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+    ) -> Poll<io::Result<usize>>;
     fn poll_write(&self, context: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
     fn poll_write_vectored(&self, context: &Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>>;
     /// The other side sees the end. It is no error if there is none any more.
@@ -50,6 +55,14 @@ macro_rules! stream {
                 buffer: &mut [MaybeUninit<u8>],
             ) -> Poll<io::Result<usize>> {
                 self.socket.poll_read(context, |inner| SockRef::from(inner).recv(buffer))
+            }
+
+            fn poll_read_vectored(
+                &self,
+                context: &Context<'_>,
+                buffers: &mut [IoSliceMut<'_>],
+            ) -> Poll<io::Result<usize>> {
+                self.socket.poll_read(context, |mut inner| inner.read_vectored(buffers))
             }
 
             fn poll_write(&self, context: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
