@@ -15,6 +15,7 @@ mod fiber;
 mod idle;
 mod lock;
 mod measure;
+mod net;
 mod placement;
 mod task;
 
@@ -46,6 +47,15 @@ const UNKNOWN_BENCH: u8 = 3;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(result) = net::run_other(&arguments) {
+        return match result {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(what) => {
+                eprintln!("{what}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     match arguments.split_first() {
         None => {
             print!("{}", help());
@@ -86,6 +96,7 @@ fn benches() -> impl Iterator<Item = &'static Bench> {
         &placement::BENCHES,
         &lock::BENCHES,
         &channel::BENCHES,
+        &net::BENCHES,
     ];
     benches.into_iter().flatten()
 }
@@ -94,6 +105,7 @@ fn help() -> String {
     let mut help = "\
 sinew-bench <bench> [numbers]   run one benchmark; defaults are in brackets
 sinew-bench --list              a line per benchmark: its name, its metric, numbers for a quick try
+sinew-bench http ADDR           serve \"Hello, World!\" until SIGTERM, for a client such as wrk
 
 "
     .to_owned();
