@@ -11,4 +11,4 @@ pub use crate::task::{
     set_task_bindings, set_task_mask, set_task_name,
 };
 pub use crate::unwind::{catch, re_raise};
-pub use crate::wait::{await_for, may_await};
+pub use crate::wait::{await_for, may_await, ready_to_await};

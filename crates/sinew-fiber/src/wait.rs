@@ -85,6 +85,18 @@ pub fn may_await() -> Result<(), Refused> {
     }
 }
 
+/// Whether the running fiber may begin what it will have to wait for: it may wait, and is not asked to end. Unwinds as an
+/// [`await_`] would.
+///
+/// # Errors
+///
+/// The refusal that an [`await_`] would get.
+#[track_caller]
+pub fn ready_to_await() -> Result<(), Refused> {
+    may_await()?;
+    end_if_asked(thread::slot().get(), Signal::Await)
+}
+
 /// A place where the task can be stopped from outside: takes one interrupt, if there is one, and unwinds if
 /// the task is cancelled or killed.
 #[inline]

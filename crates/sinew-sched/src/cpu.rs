@@ -42,8 +42,36 @@ pub(crate) fn pin(cpu: usize) {
     }
 }
 
+/// Lets this thread, which may have been started by a worker, run wherever the process may.
+pub(crate) fn unpin() {
+    if sinew_sync::MODEL || allowed().is_empty() {
+        return;
+    }
+    // SAFETY: as above; the processors are below the size of the set, whence they came.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        allowed().iter().for_each(|cpu| libc::CPU_SET(*cpu, &mut set));
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+    }
+}
+
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
+    #[test]
+    fn a_thread_that_a_pinned_one_starts_may_run_anywhere_again() {
+        let before = super::allowed().to_vec();
+        let started = sinew_sync::thread::spawn(move || {
+            super::pin(before[0]);
+            let inherits = sinew_sync::thread::spawn(|| {
+                let inherited = super::allowed_now();
+                super::unpin();
+                (inherited, super::allowed_now())
+            });
+            assert_eq!(inherits.join().unwrap(), (vec![before[0]], before));
+        });
+        started.join().unwrap();
+    }
+
     #[test]
     fn a_pinned_thread_may_run_on_one_processor_and_others_are_not_touched() {
         let before = super::allowed_now();

@@ -144,6 +144,7 @@ impl CurrentThread {
         self.ended = true;
         self.shared.close();
         let levels: &[Level] = if std::thread::panicking() { &[] } else { &[Level::Cancel, Level::Kill] };
+        let calls_end = system_now() + grace;
         for &level in levels {
             let deadline = system_now() + grace;
             while !self.shared.try_end() && system_now() < deadline {
@@ -153,6 +154,9 @@ impl CurrentThread {
                     self.shared.sleep_for(0, self.worker.timers().next(), Some(limit));
                 }
             }
+        }
+        if !levels.is_empty() {
+            self.shared.blocking.drain(calls_end);
         }
         let report = self.shared.report();
         self.shared.stop();

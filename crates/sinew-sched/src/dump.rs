@@ -10,6 +10,7 @@ use sinew_core::Instant;
 use sinew_fiber::Level;
 use sinew_sync::atomic::Ordering;
 
+use crate::blocking::pool::Counts;
 use crate::shared::{Inbox, Shared};
 use crate::state::Seen;
 use crate::task::{DETACHED, DONE, Task};
@@ -42,6 +43,11 @@ impl Shared {
             self.phase()
         )?;
         writeln!(text, "injector: {} queued", self.injector.len())?;
+        let Counts { threads, idle, queued, running, alone } = self.blocking.counts();
+        writeln!(
+            text,
+            "blocking: {threads} threads, {idle} idle; {queued} calls queued, {running} running, of which nobody waits for {alone}"
+        )?;
         let now = self.clock.now();
         for (index, inbox) in self.inboxes.iter().enumerate() {
             self.write_worker(text, index, inbox, now)?;

@@ -25,6 +25,7 @@
 //! - End a task: [`JoinHandle::cancel`] and [`kill`](JoinHandle::kill); [`shield`](sinew_fiber::shield) and
 //!   [`defer`](sinew_fiber::defer) protect a cleanup.
 //! - Restart what fails, and continue what stops to ask: [`Events`].
+//! - Call what blocks its thread: [`blocking()`]; use files: [`fs`].
 //! - Use futures: [`spawn_future`], [`block_on`], [`sleep_async`].
 //! - Run a fiber as a task: [`TaskBuilder::spawn_fiber`].
 //! - Test what takes time: [`ManualClock`], and [`CurrentThread`] for one step at a time.
@@ -46,11 +47,12 @@
 //! - How they start and end: `runtime.rs`, `current_thread.rs`, `spawn.rs`, `join.rs`.
 //! - How they wait: `wait.rs` has the protocol, `sync/` the locks, `chan/` the channels, `group.rs`, `case.rs` and
 //!   `select.rs` what they have in common; `clock.rs`, `wheel.rs`, `timers.rs` and `time.rs`
-//!   deal with time, `future.rs` and `sleep.rs` with futures.
+//!   deal with time, `future.rs` and `sleep.rs` with futures, `blocking.rs` with calls that block their thread.
 //! - What is built on it: `reach.rs` (what is open around the code of a task), `timeout.rs`, `scope.rs`, `events.rs`.
 
 #![warn(missing_docs)]
 
+mod blocking;
 mod case;
 pub mod chan;
 mod clock;
@@ -60,6 +62,7 @@ mod current_thread;
 mod dump;
 mod events;
 pub mod fd;
+pub mod fs;
 mod future;
 mod group;
 mod join;
@@ -87,6 +90,7 @@ mod wait;
 mod wheel;
 mod worker;
 
+pub use blocking::{BlockingError, blocking, blocking_async};
 pub use clock::{ManualClock, now};
 pub use current_thread::CurrentThread;
 pub use events::{Event, Events, RecvEvent, Told};

@@ -8,7 +8,8 @@ use sinew_fiber::{Level, Raised, Stack, StackError, StackSize};
 use sinew_sync::thread::{self, JoinHandle as ThreadHandle, Thread};
 use sinew_sync::{Arc, Mutex};
 
-use crate::clock::{Clock, ManualClock};
+use crate::blocking::pool::{Limits, Pool};
+use crate::clock::{Clock, ManualClock, system_now};
 use crate::cpu;
 use crate::current_thread::CurrentThread;
 use crate::future::spawn_future_on;
@@ -34,6 +35,7 @@ pub struct Builder {
     clock: Option<ManualClock>,
     pin_workers: Option<bool>,
     look_again: bool,
+    blocking: Limits,
 }
 
 impl Builder {
@@ -69,6 +71,26 @@ impl Builder {
     /// Lets `clock` tell the time, instead of the system: see [`ManualClock`].
     pub fn manual_clock(mut self, clock: &ManualClock) -> Builder {
         self.clock = Some(clock.clone());
+        self
+    }
+
+    /// How many threads there are at most for [blocking](crate::blocking()) calls; 512 if not said. At least one. Each is
+    /// started when it is needed.
+    pub fn blocking_threads(mut self, threads: usize) -> Builder {
+        self.blocking.threads = threads.max(1);
+        self
+    }
+
+    /// How many [blocking](crate::blocking()) calls can be queued when all threads for them are busy; 1,024 if not said.
+    /// When the queue is full, callers wait for a place in it.
+    pub fn blocking_queue(mut self, calls: usize) -> Builder {
+        self.blocking.queue = calls;
+        self
+    }
+
+    /// How long a thread for [blocking](crate::blocking()) calls stays when it has nothing to do; 10 seconds if not said.
+    pub fn blocking_keep_alive(mut self, keep_alive: Duration) -> Builder {
+        self.blocking.keep_alive = keep_alive;
         self
     }
 
@@ -128,8 +150,9 @@ impl Builder {
         drop(Stack::take(self.stack).map_err(std::io::Error::other)?);
         let queues: Vec<Queues> = (0..workers).map(|_| Queues::new()).collect();
         let clock = self.clock.clone().map_or(Clock::System, Clock::Manual);
-        let shared: &'static Shared =
-            Box::leak(Box::new(Shared::new(&queues, self.stack, clock, self.look_again)));
+        let mut shared = Shared::new(&queues, self.stack, clock, self.look_again);
+        shared.blocking = Pool::new(self.blocking.clone());
+        let shared: &'static Shared = Box::leak(Box::new(shared));
         if let Some(clock) = &self.clock {
             clock.drives(shared);
         }
@@ -182,8 +205,8 @@ impl Runtime {
     /// The options of a runtime.
     pub fn builder() -> Builder {
         let grace = Duration::from_secs(5);
-        let stack = StackSize::default();
-        Builder { workers: None, stack, grace, clock: None, pin_workers: None, look_again: true }
+        let (stack, blocking) = (StackSize::default(), Limits::default());
+        Builder { workers: None, stack, grace, clock: None, pin_workers: None, look_again: true, blocking }
     }
 
     /// Runs `body` as a task and waits for it.
@@ -249,6 +272,8 @@ impl Runtime {
     /// Ends the runtime: cancels all tasks, waits for them up to `grace`, kills what is left, waits as long again,
     /// and says what did not end even so.
     ///
+    /// [Blocking](crate::blocking()) calls that nobody waits for any more have until `grace` after the shutdown began.
+    ///
     /// A task that does this to its own runtime does not wait for itself: it gets a report of what is left, itself
     /// included, at once, and the workers end after the last task.
     pub fn shutdown(mut self, grace: Duration) -> Report {
@@ -262,8 +287,10 @@ impl Runtime {
             self.shared.stop();
             return self.shared.report();
         }
+        let deadline = system_now() + grace;
         let mut levels = [Level::Cancel, Level::Kill].into_iter();
         let _ = self.shared.try_end() || levels.any(|level| self.shared.drain(level, grace));
+        self.shared.blocking.drain(deadline);
         let report = self.shared.report();
         self.shared.stop();
         if report.left == 0 {

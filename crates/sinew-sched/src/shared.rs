@@ -49,6 +49,7 @@ use sinew_sync::statics::OnceLock;
 use sinew_sync::thread::{self, Thread};
 use sinew_sync::{Mutex, fence_after_rmw, park_timeout};
 
+use crate::blocking::pool::{Limits, Pool};
 use crate::clock::{Clock, system_now};
 use crate::placement::Watch;
 use crate::queues::{Injector, Steal};
@@ -74,6 +75,8 @@ pub struct Report {
     pub left: u64,
     /// Which: their numbers, and the names of those that have one. At most 100.
     pub tasks: Vec<(TaskId, Option<String>)>,
+    /// How many [blocking](crate::blocking()) calls had not returned by the deadline. Their threads are left running.
+    pub blocking: usize,
 }
 
 /// The bit of the count of outsiders' tasks that says that the runtime has ended, so there will be no more.
@@ -120,6 +123,8 @@ pub(crate) struct Shared {
     pub(crate) names: Mutex<HashMap<TaskId, Cow<'static, str>>>,
     /// Who waits for the last task to end.
     drained: Mutex<Option<Thread>>,
+    /// The threads for calls that block.
+    pub(crate) blocking: Pool,
 }
 
 /// A worker's queue for other threads, its bed, and its counts.
@@ -230,6 +235,7 @@ impl Shared {
             stopping: AtomicBool::new(false),
             names: Mutex::new(HashMap::new()),
             drained: Mutex::new(None),
+            blocking: Pool::new(Limits::default()),
         }
     }
 
@@ -421,7 +427,8 @@ impl Shared {
         self.until(next.map(|next| next + OVERDUE)).map(|overdue| overdue.max(LOOK_AGAIN))
     }
 
-    /// Moves a manual clock to the next deadline of all, if everybody sleeps and nothing is queued; `beds` is what
+    /// Moves a manual clock to the next deadline of all, if everybody sleeps, nothing is queued and nobody waits for a
+    /// blocking call; `beds` is what
     /// [`Shared::lie_down`] returned. If somebody has got up since, an inbox may be empty that was not, and a timer may
     /// have rung or be missing: whoever lies down last looks again.
     ///
@@ -431,9 +438,10 @@ impl Shared {
         let Clock::Manual(clock) = &self.clock else { return false };
         let idle = sleepers(beds) == self.inboxes.len() && self.inboxes.iter().all(Inbox::is_empty);
         let next = self.inboxes.iter().filter_map(|inbox| inbox.timers.next()).min();
+        let held = clock.is_held() || self.blocking.is_awaited();
         fence(Ordering::SeqCst);
         let Some(next) = next else { return false };
-        if !idle || self.beds.load(Ordering::Relaxed) != beds || clock.is_held() {
+        if !idle || self.beds.load(Ordering::Relaxed) != beds || held {
             return false;
         }
         if server.is_none() && self.reactor.get().is_some() {
@@ -582,6 +590,7 @@ impl Shared {
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake_all();
+        self.blocking.stop();
         if let Clock::Manual(clock) = &self.clock {
             clock.forgets(self);
         }
@@ -621,7 +630,7 @@ impl Shared {
             let named = unfinished.map(|id| (id, names.get(&id).map(|name| name.clone().into_owned())));
             tasks.extend(named.take(MOST_REPORTED));
         }
-        Report { left, tasks }
+        Report { left, tasks, blocking: self.blocking.counts().running }
     }
 
     /// True if the workers may end.

@@ -136,6 +136,40 @@ fn a_manual_clock_waits_for_a_worker_that_gets_up_for_a_timer() {
     a_clock_waits_for_a_worker_that_gets_up("shared_clock_or_timer", set, ring);
 }
 
+/// The caller of a blocking call, which has ended, is woken: the clock is held until it has seen that.
+#[test]
+fn a_manual_clock_waits_for_a_caller_that_has_not_seen_its_call_end() {
+    let push = |shared: &Shared| {
+        shared.blocking.hold();
+        shared.inboxes[1].push(Box::leak(Box::new(Task::new(0))));
+    };
+    let take = |shared: &Shared| {
+        assert!(shared.inboxes[1].drain(|_| ()));
+        shared.blocking.release();
+    };
+    a_clock_waits_for_a_worker_that_gets_up("shared_clock_or_call", push, take);
+}
+
+/// The same, while the call has not ended.
+#[test]
+fn a_manual_clock_does_not_move_while_a_caller_waits() {
+    model("shared_clock_is_held_by_a_call", || {
+        let (clock, queues) = (ManualClock::new(), [Queues::new(), Queues::new()]);
+        let shared = Shared::new(&queues, StackSize::KiB16, Clock::Manual(clock.clone()), true);
+        let shared = Arc::new(shared);
+        set_timer(&shared, 0, 3600);
+        let other = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                shared.blocking.hold();
+                shared.clock_jumps(shared.lie_down(&shared.inboxes[1]))
+            })
+        };
+        let jumped = shared.clock_jumps(shared.lie_down(&shared.inboxes[0]));
+        assert!(!other.join().unwrap() && !jumped, "it has jumped while somebody waits for a call");
+    });
+}
+
 /// Two workers end the last two tasks of a runtime that stops, and look whether there are more: one sees that all
 /// have ended, and tells the other.
 #[test]

@@ -1,0 +1,277 @@
+//! The threads of a runtime that run jobs which block.
+//!
+//! Everything is under one lock: the jobs that wait, first in first out, those that run, and the threads that are idle.
+//! Whoever submits a job takes a thread out of the idle ones and unparks it, or, if there is none, starts one, unless there
+//! are as many as there may be; then a busy thread takes the job when it is done. So each job has a thread that is on its
+//! way, or that is busy. A thread that was taken out of the idle ones looks for a job before it does anything else; one that
+//! was not, and has waited for the keep-alive, takes itself out and ends. The thread that was idle last is taken first, so
+//! those that are not needed do end.
+//!
+//! A job that is given up is taken out of the queue, or marked if it runs: nobody waits for it any more. Jobs are run, and
+//! dropped, without the lock.
+//!
+//! If no thread can be started and there is none, nobody will ever run what is queued: those jobs are dropped.
+//!
+//! Threads are not joined, and a process ends without them. When the runtime stops, idle threads end at once.
+//!
+//! Models: `blocking_job_or_keep_alive`, `blocking_job_runs_or_is_withdrawn`, `blocking_stop_ends_threads`,
+//! `blocking_drain_waits`.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sinew_core::Instant;
+use sinew_sync::atomic::{AtomicUsize, Ordering};
+use sinew_sync::thread::{self, Thread};
+use sinew_sync::{Mutex, park_timeout};
+
+use crate::case::Async;
+use crate::clock::system_now;
+use crate::cpu;
+use crate::sync::Semaphore;
+use crate::sync::case::acquire;
+
+/// How many threads and jobs a pool has, and for how long threads stay that have nothing to do.
+#[derive(Clone, Debug)]
+pub(crate) struct Limits {
+    pub(crate) threads: usize,
+    pub(crate) queue: usize,
+    pub(crate) keep_alive: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { threads: 512, queue: 1024, keep_alive: Duration::from_secs(10) }
+    }
+}
+
+/// What a thread runs. It does not unwind.
+pub(super) type Job = Box<dyn FnOnce() + Send>;
+
+pub(crate) struct Pool {
+    limits: Limits,
+    /// One for each job that may run or be queued.
+    permits: Semaphore,
+    /// Callers that wait for a job.
+    holds: AtomicUsize,
+    state: Mutex<State>,
+    start: fn(&'static Pool, u64) -> io::Result<()>,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<(u64, Job)>,
+    /// The jobs that run, and whether somebody waits for them.
+    running: HashMap<u64, bool>,
+    /// Threads that wait for a job, by their numbers.
+    idle: Vec<(u64, Thread)>,
+    threads: usize,
+    /// Jobs and threads are numbered by the same count.
+    last: u64,
+    stopping: bool,
+    /// Why the last thread could not be started.
+    refusal: Option<Arc<io::Error>>,
+    /// Who waits for the last job to end.
+    drained: Option<Thread>,
+}
+
+impl State {
+    fn number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    fn pending(&self) -> usize {
+        self.queue.len() + self.running.len()
+    }
+}
+
+/// What a pool is doing.
+pub(crate) struct Counts {
+    pub(crate) threads: usize,
+    pub(crate) idle: usize,
+    pub(crate) queued: usize,
+    pub(crate) running: usize,
+    /// Jobs that run although nobody waits for them.
+    pub(crate) alone: usize,
+}
+
+impl Pool {
+    pub(crate) fn new(limits: Limits) -> Pool {
+        Pool::starting(limits, start)
+    }
+
+    fn starting(limits: Limits, start: fn(&'static Pool, u64) -> io::Result<()>) -> Pool {
+        let permits = limits.threads.saturating_add(limits.queue).min(Semaphore::MAX_PERMITS);
+        let (holds, state) = (AtomicUsize::new(0), Mutex::new(State::default()));
+        Pool { limits, permits: Semaphore::new(permits), holds, state, start }
+    }
+
+    /// Waits for a permit to submit a job.
+    pub(super) async fn admit(&self) {
+        Async::new(acquire(&self.permits, 1)).await.forget();
+    }
+
+    /// Queues a job, for which there is a permit, and returns its number.
+    pub(super) fn submit(&'static self, job: Job) -> u64 {
+        let mut state = self.state.lock();
+        let number = state.number();
+        state.queue.push_back((number, job));
+        if let Some((_, thread)) = state.idle.pop() {
+            drop(state);
+            thread.unpark();
+        } else if state.threads < self.limits.threads {
+            state.threads += 1;
+            let thread = state.number();
+            drop(state);
+            if let Err(error) = (self.start)(self, thread) {
+                self.not_started(error);
+            }
+        }
+        number
+    }
+
+    #[cold]
+    fn not_started(&self, error: io::Error) {
+        let mut state = self.state.lock();
+        state.threads -= 1;
+        state.refusal = Some(Arc::new(error));
+        if state.threads == 0 {
+            let jobs = mem::take(&mut state.queue);
+            drop(state);
+            self.permits.add_permits(jobs.len());
+            drop(jobs); // a job's destructor is the user's code
+        }
+    }
+
+    /// Why there is no thread for a job that was dropped.
+    pub(super) fn refusal(&self) -> Arc<io::Error> {
+        let refusal = self.state.lock().refusal.clone();
+        refusal.unwrap_or_else(|| Arc::new(io::Error::other("the job was dropped")))
+    }
+
+    /// Nobody waits for a job any more: one that has not been begun is dropped.
+    pub(super) fn give_up(&self, number: u64) {
+        let mut state = self.state.lock();
+        match state.queue.binary_search_by_key(&number, |(queued, _)| *queued) {
+            Ok(at) => {
+                let job = state.queue.remove(at);
+                drop(state);
+                self.permits.add_permits(1);
+                drop(job); // its destructor is the user's code
+            }
+            Err(_) => {
+                state.running.entry(number).and_modify(|awaited| *awaited = false);
+            }
+        }
+    }
+
+    /// The life of the thread with this number.
+    fn serve(&self, me: u64) {
+        cpu::unpin();
+        while let Some((number, job)) = self.next(me) {
+            job();
+            let mut state = self.state.lock();
+            state.running.remove(&number);
+            let drained = if state.pending() == 0 { state.drained.take() } else { None };
+            drop(state);
+            self.permits.add_permits(1);
+            drained.into_iter().for_each(|thread| thread.unpark());
+        }
+    }
+
+    /// The next job for the thread `me`, when there is one. None if the thread shall end.
+    fn next(&self, me: u64) -> Option<(u64, Job)> {
+        let mut deadline = None;
+        let mut state = self.state.lock();
+        loop {
+            if let Some((number, job)) = state.queue.pop_front() {
+                state.idle.retain(|(idle, _)| *idle != me);
+                state.running.insert(number, true);
+                return Some((number, job));
+            }
+            let now = system_now();
+            let is_idle = state.idle.iter().any(|(idle, _)| *idle == me);
+            let until = match deadline {
+                Some(until) if is_idle => until,
+                _ => now + self.limits.keep_alive,
+            };
+            if state.stopping || (is_idle && now >= until) {
+                state.idle.retain(|(idle, _)| *idle != me);
+                state.threads -= 1;
+                return None;
+            }
+            if !is_idle {
+                state.idle.push((me, thread::current()));
+            }
+            deadline = Some(until);
+            drop(state);
+            if until > now {
+                park_timeout(until - now);
+            }
+            state = self.state.lock();
+        }
+    }
+
+    /// Ends the threads that have nothing to do, and others when they have nothing to do any more.
+    pub(crate) fn stop(&self) {
+        let mut state = self.state.lock();
+        state.stopping = true;
+        let idle = mem::take(&mut state.idle);
+        drop(state);
+        idle.into_iter().for_each(|(_, thread)| thread.unpark());
+    }
+
+    /// Waits until no job is left, or until `deadline` on the system's clock.
+    pub(crate) fn drain(&self, deadline: Instant) {
+        loop {
+            let mut state = self.state.lock();
+            let left = deadline - system_now();
+            if state.pending() == 0 || left.is_zero() {
+                state.drained = None;
+                return;
+            }
+            state.drained = Some(thread::current());
+            drop(state);
+            park_timeout(left);
+        }
+    }
+
+    /// How many jobs are queued or run, whether somebody waits for them or not. Each may still wake a task when it ends, or
+    /// before.
+    #[allow(dead_code, reason = "for whoever asks whether a runtime can still go on")]
+    pub(crate) fn pending(&self) -> usize {
+        self.state.lock().pending()
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        let state = self.state.lock();
+        let alone = state.running.values().filter(|awaited| !**awaited).count();
+        let (queued, running) = (state.queue.len(), state.running.len());
+        Counts { threads: state.threads, idle: state.idle.len(), queued, running, alone }
+    }
+
+    pub(crate) fn hold(&self) {
+        self.holds.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn release(&self) {
+        self.holds.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// True if somebody waits for a job.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.holds.load(Ordering::Relaxed) > 0
+    }
+}
+
+fn start(pool: &'static Pool, number: u64) -> io::Result<()> {
+    let name = format!("sinew-blocking-{number}");
+    thread::Builder::new().name(name).spawn(move || pool.serve(number)).map(drop)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+use sinew_sync::atomic::AtomicBool;
+use sinew_sync::model;
+
+use super::*;
+
+/// A pool with at most one thread and a queue of two, whose threads are started by the test.
+fn pool(keep_alive: Duration) -> &'static Pool {
+    Box::leak(Box::new(Pool::starting(Limits { threads: 1, queue: 2, keep_alive }, |_, _| Ok(()))))
+}
+
+const LONG: Duration = Duration::from_secs(3600);
+
+fn submit(pool: &'static Pool, job: impl FnOnce() + Send + 'static) -> u64 {
+    pool.permits.try_acquire(1).expect("there are some left").forget();
+    pool.submit(Box::new(job))
+}
+
+fn flag() -> &'static AtomicBool {
+    Box::leak(Box::new(AtomicBool::new(false)))
+}
+
+/// A thread that is idle and whose time has passed ends or takes the job; if it ends, another is started for it.
+#[test]
+fn a_job_is_run_although_the_idle_thread_is_about_to_end() {
+    model("blocking_job_or_keep_alive", || {
+        let (pool, ran) = (pool(Duration::ZERO), flag());
+        pool.state.lock().threads = 1;
+        let thread = thread::spawn(move || pool.next(1).map(|(_, job)| job()).is_some());
+        submit(pool, move || ran.store(true, Ordering::Relaxed));
+        let took = thread.join().unwrap();
+        assert_eq!(took, ran.load(Ordering::Relaxed));
+        let state = pool.state.lock();
+        let another = (state.threads, state.queue.len()) == (1, 1);
+        assert!(took || another, "it has ended, and no other was started");
+    });
+}
+
+/// A job that is given up is run or withdrawn, and its permit comes back once.
+#[test]
+fn a_job_that_is_given_up_is_run_or_dropped() {
+    model("blocking_job_runs_or_is_withdrawn", || {
+        let (pool, ran) = (pool(LONG), flag());
+        let number = submit(pool, move || ran.store(true, Ordering::Relaxed));
+        pool.stop();
+        let thread = thread::spawn(move || pool.serve(0));
+        pool.give_up(number);
+        thread.join().unwrap();
+        assert_eq!((pool.pending(), pool.permits.available()), (0, 3));
+        assert_eq!(pool.counts().threads, 0);
+    });
+}
+
+#[test]
+fn threads_end_when_the_pool_stops_and_what_was_queued_is_run_first() {
+    model("blocking_stop_ends_threads", || {
+        let (pool, ran) = (pool(LONG), flag());
+        submit(pool, move || ran.store(true, Ordering::Relaxed));
+        let thread = thread::spawn(move || pool.serve(0));
+        pool.stop();
+        thread.join().unwrap();
+        assert!(ran.load(Ordering::Relaxed));
+    });
+}
+
+#[test]
+fn a_shutdown_waits_for_the_last_job() {
+    model("blocking_drain_waits", || {
+        let (pool, ran) = (pool(LONG), flag());
+        submit(pool, move || ran.store(true, Ordering::Relaxed));
+        pool.stop();
+        let thread = thread::spawn(move || pool.serve(0));
+        pool.drain(Instant::from_nanos(u64::MAX));
+        assert!(ran.load(Ordering::Relaxed));
+        thread.join().unwrap();
+    });
+}
+
+#[cfg(not(any(loom, shuttle)))]
+#[test]
+fn jobs_without_a_thread_are_dropped_and_their_permits_come_back() {
+    let limits = Limits { threads: 2, queue: 2, keep_alive: LONG };
+    let refuse = |_: &'static Pool, _| Err(io::ErrorKind::WouldBlock.into());
+    let pool: &'static Pool = Box::leak(Box::new(Pool::starting(limits, refuse)));
+    let (held, dropped) = (std::sync::Arc::new(()), std::sync::Arc::new(()));
+    let job = dropped.clone();
+    submit(pool, move || drop(job));
+    assert_eq!(std::sync::Arc::strong_count(&dropped), 1);
+    assert_eq!(pool.refusal().kind(), io::ErrorKind::WouldBlock);
+    assert_eq!((pool.pending(), pool.permits.available()), (0, 4));
+
+    pool.state.lock().threads = 1; // with one that is busy, a job waits for it
+    let job = held.clone();
+    submit(pool, move || drop(job));
+    assert_eq!((std::sync::Arc::strong_count(&held), pool.pending()), (2, 1));
+}
