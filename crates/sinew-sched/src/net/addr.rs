@@ -8,10 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 
 use sinew_fiber::Cancelled;
 
-use crate::chan::RecvError;
-use crate::chan::oneshot;
-use crate::fd::refused;
-use crate::worker;
+use crate::{blocking, blocking_async};
 
 /// What can be bound or connected to: an address, several, or a name and a port. The types are those for which std's
 /// trait of the same name is implemented.
@@ -111,8 +108,7 @@ impl<T: Sealed + ?Sized> Sealed for &T {
 pub(super) fn resolve(to: impl ToSocketAddrs) -> io::Result<Vec<SocketAddr>> {
     match to.target()? {
         Target::Addresses(addresses) => Ok(addresses),
-        Target::Name(name, port) if worker::current_task().is_none() => look_up(&name, port),
-        Target::Name(name, port) => looked_up(begin_look_up(name, port).recv()),
+        Target::Name(name, port) => blocking(move || look_up(&name, port))?,
     }
 }
 
@@ -120,7 +116,7 @@ pub(super) fn resolve(to: impl ToSocketAddrs) -> io::Result<Vec<SocketAddr>> {
 pub(super) async fn resolve_async(to: impl ToSocketAddrs) -> io::Result<Vec<SocketAddr>> {
     match to.target()? {
         Target::Addresses(addresses) => Ok(addresses),
-        Target::Name(name, port) => looked_up(begin_look_up(name, port).recv_async().await),
+        Target::Name(name, port) => blocking_async(move || look_up(&name, port)).await?,
     }
 }
 
@@ -153,24 +149,4 @@ pub(super) fn is_refusal(error: &io::Error) -> bool {
 
 fn look_up(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     std::net::ToSocketAddrs::to_socket_addrs(&(name, port)).map(Iterator::collect)
-}
-
-/// Has the name looked up on a thread that may block.
-fn begin_look_up(name: String, port: u16) -> oneshot::Receiver<io::Result<Vec<SocketAddr>>> {
-    let (sender, receiver) = oneshot::channel();
-    let look_up = move || {
-        let _ = sender.send(look_up(&name, port)); // whoever asked may have been cancelled
-    };
-    // Without a thread the sender is dropped with the closure, and the receiver is told.
-    let _ = sinew_sync::thread::Builder::new().name("sinew-resolve".into()).spawn(look_up);
-    receiver
-}
-
-fn looked_up(received: Result<io::Result<Vec<SocketAddr>>, RecvError>) -> io::Result<Vec<SocketAddr>> {
-    received.unwrap_or_else(|error| match error {
-        RecvError::Refused(why) => Err(refused(why)),
-        _ => Err(io::Error::other(
-            "no thread could be started to look the name up: end other threads, or raise the limit",
-        )),
-    })
 }
