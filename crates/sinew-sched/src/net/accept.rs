@@ -13,11 +13,8 @@ use std::time::Duration;
 use sinew_sync::atomic::{AtomicBool, Ordering};
 use socket2::{SockAddr, SockRef};
 
+use super::pause::Pause;
 use super::socket::Socket;
-use crate::chan::RecvError;
-use crate::chan::oneshot;
-use crate::clock::now;
-use crate::fd::refused;
 use crate::reactor::Interest;
 use crate::sleep_async;
 
@@ -37,7 +34,7 @@ impl Acceptor {
 
     /// The next connection, in non-blocking mode, and who it is from.
     pub(super) fn accept(&self, listener: &Socket<impl AsRawFd>) -> io::Result<(OwnedFd, SockAddr)> {
-        let mut pause = Pause::new();
+        let mut pause = Pause::between(SHORTEST, LONGEST);
         loop {
             match self.settle(listener, listener.source.run(Interest::READ, None, accept4)) {
                 Accepted::Done(result) => return result,
@@ -52,7 +49,7 @@ impl Acceptor {
         &self,
         listener: &Socket<impl AsRawFd>,
     ) -> io::Result<(OwnedFd, SockAddr)> {
-        let mut pause = Pause::new();
+        let mut pause = Pause::between(SHORTEST, LONGEST);
         loop {
             let accepted = std::future::poll_fn(|context| listener.poll_read(context, accept4)).await;
             match self.settle(listener, accepted) {
@@ -88,31 +85,6 @@ enum Accepted {
     Done(io::Result<(OwnedFd, SockAddr)>),
     Again,
     Later,
-}
-
-/// Ever longer pauses.
-pub(super) struct Pause(Duration);
-
-impl Pause {
-    pub(super) fn new() -> Pause {
-        Pause(SHORTEST)
-    }
-
-    /// How long the next one is.
-    pub(super) fn next(&mut self) -> Duration {
-        let next = self.0;
-        self.0 = (next * 2).min(LONGEST);
-        next
-    }
-
-    /// Waits for the next one; fails if the task is cancelled, as a call that does I/O does.
-    pub(super) fn wait(&mut self) -> io::Result<()> {
-        let (_nobody_sends, mut receiver) = oneshot::channel::<()>();
-        match receiver.recv_until(now() + self.next()) {
-            Err(RecvError::Refused(why)) => Err(refused(why)),
-            _ => Ok(()),
-        }
-    }
 }
 
 /// One connection, if there is one.

@@ -20,6 +20,12 @@ impl<T: Sealed + ?Sized> ToSocketAddrs for T {}
 pub trait Sealed {
     #[doc(hidden)]
     fn target(&self) -> io::Result<Target>;
+
+    /// The address, if it is one.
+    #[doc(hidden)]
+    fn only(&self) -> Option<SocketAddr> {
+        None
+    }
 }
 
 /// Where to.
@@ -46,6 +52,11 @@ macro_rules! addresses {
             fn target(&self) -> io::Result<Target> {
                 let $value = *self;
                 Ok(Target::Addresses(vec![$address]))
+            }
+
+            fn only(&self) -> Option<SocketAddr> {
+                let $value = *self;
+                Some($address)
             }
         }
     )*};
@@ -102,6 +113,10 @@ impl<T: Sealed + ?Sized> Sealed for &T {
     fn target(&self) -> io::Result<Target> {
         (**self).target()
     }
+
+    fn only(&self) -> Option<SocketAddr> {
+        (**self).only()
+    }
 }
 
 /// The addresses that are meant. A name is looked up, and only the task waits for that.
@@ -112,7 +127,15 @@ pub(super) fn resolve(to: impl ToSocketAddrs) -> io::Result<Vec<SocketAddr>> {
     }
 }
 
-/// The same in a future.
+/// The first of the addresses that are meant.
+pub(super) fn first(to: impl ToSocketAddrs) -> io::Result<SocketAddr> {
+    if let Some(address) = to.only() {
+        return Ok(address); // as for most datagrams: without a list
+    }
+    resolve(to)?.first().copied().ok_or_else(no_address)
+}
+
+/// [`resolve`] in a future.
 pub(super) async fn resolve_async(to: impl ToSocketAddrs) -> io::Result<Vec<SocketAddr>> {
     match to.target()? {
         Target::Addresses(addresses) => Ok(addresses),

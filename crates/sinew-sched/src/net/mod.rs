@@ -50,12 +50,17 @@ mod accept;
 mod addr;
 pub mod compat;
 mod connect;
+mod pause;
 mod socket;
 mod split;
 mod stream;
 mod tcp;
+mod udp;
+mod unix;
 
 pub use addr::ToSocketAddrs;
 pub use split::{ReadHalf, ReuniteError, WriteHalf};
 pub use stream::Stream;
 pub use tcp::{Incoming, TcpListener, TcpStream};
+pub use udp::UdpSocket;
+pub use unix::{UnixDatagram, UnixIncoming, UnixListener, UnixStream};

@@ -84,7 +84,7 @@ impl Timeout {
     }
 
     /// When a call is over that begins now.
-    fn deadline(&self) -> Option<Instant> {
+    pub(super) fn deadline(&self) -> Option<Instant> {
         self.get().map(|timeout| now() + timeout)
     }
 }

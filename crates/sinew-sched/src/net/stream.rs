@@ -4,8 +4,8 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::task::{Context, Poll};
 
-/// A stream of bytes in two directions: [`TcpStream`](super::TcpStream). For
-/// [halves](super::ReadHalf) and adapters, which work with all; nobody else can implement it.
+/// A stream of bytes in two directions: [`TcpStream`](super::TcpStream) and [`UnixStream`](super::UnixStream). For
+/// [halves](super::ReadHalf) and adapters, which work with both; nobody else can implement it.
 pub trait Stream: Sealed + Send + Sync + 'static {}
 
 /// Keeps others from implementing it.

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use futures_io::{AsyncRead, AsyncWrite};
 
 use crate::net::stream::Sealed;
-use crate::net::{ReadHalf, Stream, TcpStream, WriteHalf};
+use crate::net::{ReadHalf, Stream, TcpStream, UnixStream, WriteHalf};
 
 macro_rules! reads {
     ([$($parameters:tt)*] $type:ty, $stream:ident => $inner:expr) => {
@@ -69,5 +69,9 @@ reads!([] TcpStream, stream => stream);
 writes!([] TcpStream, stream => stream);
 reads!([] &TcpStream, stream => *stream);
 writes!([] &TcpStream, stream => *stream);
+reads!([] UnixStream, stream => stream);
+writes!([] UnixStream, stream => stream);
+reads!([] &UnixStream, stream => *stream);
+writes!([] &UnixStream, stream => *stream);
 reads!([S: Stream] ReadHalf<S>, half => half.as_ref());
 writes!([S: Stream] WriteHalf<S>, half => half.as_ref());

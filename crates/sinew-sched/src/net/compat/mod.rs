@@ -1,6 +1,6 @@
 //! Our streams, timers and tasks behind the traits of others, for libraries that are written against those.
 //!
-//! - Feature `futures-io`: [`TcpStream`](super::TcpStream) and its halves are `AsyncRead` and `AsyncWrite` of the crate
+//! - Feature `futures-io`: [`TcpStream`](super::TcpStream), [`UnixStream`](super::UnixStream) and their halves are `AsyncRead` and `AsyncWrite` of the crate
 //!   `futures-io`.
 //! - Feature `hyper`: [`HyperIo`], [`HyperTimer`] and [`HyperExecutor`] are what hyper 1 needs of a runtime.
 
