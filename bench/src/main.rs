@@ -16,6 +16,7 @@ mod fiber;
 mod idle;
 mod lock;
 mod measure;
+mod net;
 mod placement;
 mod task;
 
@@ -47,6 +48,15 @@ const UNKNOWN_BENCH: u8 = 3;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(result) = net::run_other(&arguments) {
+        return match result {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(what) => {
+                eprintln!("{what}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     match arguments.split_first() {
         None => {
             print!("{}", help());
@@ -88,6 +98,7 @@ fn benches() -> impl Iterator<Item = &'static Bench> {
         &lock::BENCHES,
         &channel::BENCHES,
         &dump::BENCHES,
+        &net::BENCHES,
     ];
     benches.into_iter().flatten()
 }
@@ -96,6 +107,7 @@ fn help() -> String {
     let mut help = "\
 sinew-bench <bench> [numbers]   run one benchmark; defaults are in brackets
 sinew-bench --list              a line per benchmark: its name, its metric, numbers for a quick try
+sinew-bench http ADDR           serve \"Hello, World!\" until SIGTERM, for a client such as wrk
 
 "
     .to_owned();

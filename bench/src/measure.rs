@@ -27,18 +27,27 @@ pub(crate) type AnySide<'a> = (&'static str, &'a dyn Fn(u64) -> Duration);
 
 /// [`compare`] for a shape that has a number in the name of its figure.
 pub(crate) fn compare_as(name: &str, metric: &str, n: u64, sides: &[AnySide]) {
+    compare_by(|seconds, n| seconds * 1e9 / n, name, metric, n, sides);
+}
+
+/// [`compare_as`] in rounds per second.
+pub(crate) fn compare_rates(name: &str, metric: &str, n: u64, sides: &[AnySide]) {
+    compare_by(|seconds, n| n / seconds, name, metric, n, sides);
+}
+
+fn compare_by(figure: fn(f64, f64) -> f64, name: &str, metric: &str, n: u64, sides: &[AnySide]) {
     let n = n.div_ceil(ROUNDS as u64);
     for (_, run) in sides {
         run(n.div_ceil(4));
     }
-    let mut nanoseconds = vec![Vec::with_capacity(ROUNDS); sides.len()];
+    let mut figures = vec![Vec::with_capacity(ROUNDS); sides.len()];
     for _ in 0..ROUNDS {
         for (side, (_, run)) in sides.iter().enumerate() {
-            nanoseconds[side].push(run(n).as_secs_f64() * 1e9 / n as f64);
+            figures[side].push(figure(run(n).as_secs_f64(), n as f64));
         }
     }
-    for ((program, _), nanoseconds) in sides.iter().zip(nanoseconds) {
-        print(program, name, metric, median(nanoseconds));
+    for ((program, _), figures) in sides.iter().zip(figures) {
+        print(program, name, metric, median(figures));
     }
 }
 

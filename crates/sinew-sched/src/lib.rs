@@ -68,6 +68,7 @@ pub mod fs;
 mod future;
 mod group;
 mod join;
+pub mod net;
 mod notes;
 mod placement;
 mod polling;

@@ -34,8 +34,7 @@ use crate::worker;
 /// assert_eq!(task.join().unwrap(), 42);
 /// ```
 pub fn sleep_async(duration: Duration) -> Sleep {
-    let alarm = Alarm::new(Ring::Wake(Cell::new(None)));
-    Sleep { duration, deadline: None, timers: None, alarm, _pinned: PhantomPinned }
+    Sleep::new(duration, None)
 }
 
 /// What [`sleep_async`] returns.
@@ -47,6 +46,19 @@ pub struct Sleep {
     timers: Option<&'static Timers>,
     alarm: Alarm,
     _pinned: PhantomPinned,
+}
+
+impl Sleep {
+    fn new(duration: Duration, deadline: Option<Instant>) -> Sleep {
+        let alarm = Alarm::new(Ring::Wake(Cell::new(None)));
+        Sleep { duration, deadline, timers: None, alarm, _pinned: PhantomPinned }
+    }
+
+    /// Ready at `deadline`, on the clock of whoever polls it.
+    #[cfg(feature = "hyper")]
+    pub(crate) fn until(deadline: Instant) -> Sleep {
+        Sleep::new(deadline - now(), Some(deadline))
+    }
 }
 
 // SAFETY: once it is set, the alarm is only reached through its timers, under their lock; before, only through `&mut`.

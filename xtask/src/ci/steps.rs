@@ -59,7 +59,17 @@ pub(super) fn docs() -> Result<Ran, Broken> {
 }
 
 pub(super) fn tests() -> Result<Ran, Broken> {
-    test(&mut cargo(["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"]))
+    let adapters = "sinew-sched/futures-io,sinew-sched/hyper";
+    test(&mut cargo([
+        "test",
+        "--workspace",
+        "--features",
+        adapters,
+        "--lib",
+        "--bins",
+        "--tests",
+        "--no-fail-fast",
+    ]))
 }
 
 pub(super) fn doctests() -> Result<Ran, Broken> {
@@ -137,13 +147,21 @@ pub(super) fn examples() -> Result<Ran, Broken> {
             println!("-- {package} {name}");
             must_succeed(
                 &process::run(
-                    &mut cargo(["build", "--quiet", "--package", &package, "--example", &name]),
+                    &mut cargo([
+                        "build",
+                        "--quiet",
+                        "--package",
+                        &package,
+                        "--all-features",
+                        "--example",
+                        &name,
+                    ]),
                     Show::Everything,
                 )?,
                 &format!("make the example {name} of {package} build"),
             )?;
             prints_and_succeeds(
-                &mut cargo(["run", "--quiet", "--package", &package, "--example", &name]),
+                &mut cargo(["run", "--quiet", "--package", &package, "--all-features", "--example", &name]),
                 &format!("the example {name} of {package}"),
             )?;
             names.push(name.into_owned());

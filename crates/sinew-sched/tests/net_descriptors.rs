@@ -1,0 +1,103 @@
+//! A listener that runs out of descriptors says so once, keeps its connections waiting, and accepts them when there are
+//! descriptors again. In a process of its own, which has few.
+#![cfg(not(any(loom, shuttle)))]
+
+mod support;
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+
+use sinew_sched::net::TcpListener;
+use sinew_sched::{Runtime, spawn, spawn_future};
+
+const CONNECTIONS: usize = 5;
+
+/// Set for the process that has few descriptors.
+const CHILD: &str = "SINEW_TEST_FEW_DESCRIPTORS";
+
+#[test]
+fn a_listener_without_descriptors_waits_and_says_so_once() {
+    if std::env::var_os(CHILD).is_some() {
+        return child().unwrap();
+    }
+    let _watchdog = support::Watchdog::new("a child process".to_owned());
+    let test = "a_listener_without_descriptors_waits_and_says_so_once";
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(CHILD, "")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    // A task that accepts, one that is cancelled meanwhile, and a future.
+    for episode in 0..3 {
+        let line = said.next().expect("the child says that it has no descriptors").unwrap();
+        assert!(line.contains("127.0.0.1:"), "{line}");
+        assert!(line.contains("64 descriptors"), "{line}");
+        assert!(line.contains("ulimit -n"), "{line}");
+        stdin.write_all(&[episode]).unwrap();
+    }
+    drop(stdin);
+    let rest: Vec<String> = said.map(Result::unwrap).collect();
+    assert!(rest.is_empty(), "{rest:?}");
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+fn child() -> io::Result<()> {
+    let limit = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
+    // SAFETY: the limit is ours.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
+    let runtime = Runtime::builder().workers(2).build()?;
+    runtime
+        .run(|| {
+            for episode in 0..3 {
+                let listener = TcpListener::bind("127.0.0.1:0")?;
+                let address = listener.local_addr()?;
+                let first = spawn(move || listener.accept().map(|_| listener)); // so that it has waited once
+                drop(TcpStream::connect(address)?);
+                let listener = first.join().unwrap()?;
+
+                let clients: Vec<_> =
+                    (0..CONNECTIONS).map(|_| TcpStream::connect(address)).collect::<io::Result<_>>()?;
+                let hoard: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+                assert!(hoard.len() > CONNECTIONS);
+                if episode == 2 {
+                    let future = spawn_future(async move {
+                        for _ in 0..CONNECTIONS {
+                            drop(listener.accept_async().await?);
+                        }
+                        Ok::<_, io::Error>(())
+                    });
+                    continue_when_told()?;
+                    drop(hoard);
+                    future.join().unwrap()?;
+                } else {
+                    let task =
+                        spawn(move || listener.incoming().take(CONNECTIONS).try_for_each(|c| c.map(drop)));
+                    continue_when_told()?;
+                    if episode == 1 {
+                        task.cancel();
+                        let error = task.join().unwrap().unwrap_err();
+                        assert!(error.get_ref().unwrap().is::<sinew_sched::Cancelled>());
+                    } else {
+                        drop(hoard);
+                        task.join().unwrap()?;
+                    }
+                }
+                drop(clients);
+            }
+            Ok(())
+        })
+        .unwrap()
+}
+
+/// The parent has seen what was said. The worker waits meanwhile; there is another one.
+fn continue_when_told() -> io::Result<()> {
+    io::stdin().read_exact(&mut [0; 1])
+}
