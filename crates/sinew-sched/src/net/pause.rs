@@ -38,7 +38,7 @@ impl Pause {
         let until = now() + self.next();
         let (_nobody_sends, mut receiver) = oneshot::channel::<()>();
         match receiver.recv_until(deadline.map_or(until, |deadline| deadline.min(until))) {
-            Err(RecvError::Refused(why)) => Err(refused(why)),
+            Err(RecvError::Refused(why)) => Err(refused_io(why)),
             _ => Ok(()),
         }
     }
