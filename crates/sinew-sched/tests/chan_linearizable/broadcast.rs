@@ -283,7 +283,7 @@ impl Party {
         for _ in 0..4 {
             record.dawdle(way, &mut seed).await;
             let item = record.item();
-            match next(&mut seed) % 48 {
+            match next(&mut seed) % 96 {
                 0 => {
                     record.calls(who, Call::End(Outcome::Ended), || first(sender.close()));
                 }
@@ -293,13 +293,13 @@ impl Party {
                 2 => {
                     record.calls(who, Call::End(Outcome::Cancelled), || first(sender.cancel()));
                 }
-                3..12 => {
+                3..21 => {
                     record.calls(who, Call::TrySend(item), || sent(sender.try_send(item)));
                 }
-                12..20 => {
+                21..37 => {
                     record.calls(who, Call::SendLate(item), || sent(sender.send_until(item, now())));
                 }
-                20..26 => {
+                37..49 => {
                     let calling = record.begins(who, Call::Send(item));
                     if let Some(outcome) = briefly(way, sender.send_async(item)).await {
                         calling.gave(sent(outcome));
@@ -320,9 +320,9 @@ impl Party {
         for _ in 0..4 {
             record.dawdle(way, &mut seed).await;
             let here = receiver.get();
-            match next(&mut seed) % 24 {
+            match next(&mut seed) % 64 {
                 // Only one who has the seat for itself gives it up.
-                0 if Arc::strong_count(here) == 1 => {
+                0..4 if Arc::strong_count(here) == 1 => {
                     record.calls(who, Call::Leave(seat), || {
                         receiver.value = None;
                         Outcome::Done
@@ -332,16 +332,16 @@ impl Party {
                         Outcome::Done
                     });
                 }
-                1 => {
+                4 => {
                     record.calls(who, Call::End(Outcome::Cancelled), || first(here.cancel()));
                 }
-                2..7 => {
+                5..17 => {
                     record.calls(who, Call::TryRecv(seat), || received(here.try_recv()));
                 }
-                7..11 => {
+                17..27 => {
                     record.calls(who, Call::RecvLate(seat), || received(here.recv_until(now())));
                 }
-                11..15 => {
+                27..37 => {
                     let calling = record.begins(who, Call::Recv(seat));
                     if let Some(outcome) = briefly(way, here.recv_async()).await {
                         calling.gave(received(outcome.map(Some)));
@@ -400,6 +400,6 @@ fn seats(slow: Slow, runtime: &Runtime, round: usize, seed: &mut u64) -> (Broadc
 #[test]
 fn what_is_done_to_a_broadcast_at_once_could_have_been_done_in_turn() {
     for slow in [Slow::Block, Slow::Lag, Slow::Drop] {
-        are_explained(&format!("{slow:?}"), 30, |runtime, round, seed| seats(slow, runtime, round, seed));
+        are_explained(&format!("{slow:?}"), 20, |runtime, round, seed| seats(slow, runtime, round, seed));
     }
 }

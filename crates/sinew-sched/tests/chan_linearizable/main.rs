@@ -114,7 +114,7 @@ impl<C: Copy> Record<C> {
     /// Waits until all have ended, or nobody gets on.
     fn wait_while_busy(&self, parties: &[Running<()>]) {
         let (mut calls, mut looks) = (0, 0);
-        while looks < 50 && !parties.iter().all(Running::is_finished) {
+        while looks < 20 && !parties.iter().all(Running::is_finished) {
             std::thread::yield_now();
             let now = self.calls.load(Ordering::Relaxed);
             looks = if now == calls { looks + 1 } else { 0 };

@@ -180,5 +180,5 @@ fn one_value(runtime: &Runtime, _round: usize, seed: &mut u64) -> (OneValue, Rec
 
 #[test]
 fn what_is_done_to_one_value_at_once_could_have_been_done_in_turn() {
-    are_explained("OneShot", 100, one_value);
+    are_explained("OneShot", 60, one_value);
 }

@@ -316,5 +316,5 @@ fn tasks(runtime: &Runtime, round: usize, seed: &mut u64) -> (Tasks, Recorded<Ca
 
 #[test]
 fn what_is_done_to_a_channel_of_tasks_at_once_could_have_been_done_in_turn() {
-    are_explained("Ordered", 60, tasks);
+    are_explained("Ordered", 40, tasks);
 }

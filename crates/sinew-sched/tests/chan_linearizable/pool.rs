@@ -291,5 +291,5 @@ fn items(runtime: &Runtime, round: usize, seed: &mut u64) -> (Items, Recorded<Ca
 
 #[test]
 fn what_is_done_to_a_pool_at_once_could_have_been_done_in_turn() {
-    are_explained("Pool", 80, items);
+    are_explained("Pool", 50, items);
 }

@@ -406,10 +406,10 @@ fn as_promised<K: Kind>(mut entries: Vec<Entry<Call>>) -> Vec<Entry<Call>> {
 
 #[test]
 fn what_several_do_to_a_channel_at_once_could_have_been_done_in_turn() {
-    for_kinds!(K: Many => are_explained(K::NAME, 200, many::<K>));
+    for_kinds!(K: Many => are_explained(K::NAME, 100, many::<K>));
 }
 
 #[test]
 fn what_a_sender_and_a_receiver_do_at_once_could_have_been_done_in_turn() {
-    for_kinds!(K => are_explained(K::NAME, 100, pair::<K>));
+    for_kinds!(K => are_explained(K::NAME, 60, pair::<K>));
 }
