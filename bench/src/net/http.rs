@@ -4,7 +4,6 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::AsFd;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +38,7 @@ pub(super) fn serve(address: &str) -> io::Result<()> {
     let runtime = Runtime::builder().workers(super::WORKERS).build()?;
     let address = address.to_owned();
     let served = runtime
-        .run(move || serve_until(&address, || fd::wait(signals.as_fd(), Interest::READ, None).map(drop)));
+        .run(move || serve_until(&address, || fd::wait(&signals, Interest::READ, None).map(drop)));
     served.map_err(|raised| io::Error::other(raised.to_string()))?
 }
 

@@ -119,6 +119,8 @@ pub(crate) struct Worker {
     /// There is a processor for each worker: one that looks for work for a while takes nobody's. Not on a clock that is
     /// moved when all are idle, which is to be soon.
     may_spin: bool,
+    /// How often in a row the worker looked for work for a while, or slept without, and found nothing.
+    searches_in_vain: Cell<u32>,
     /// The backlog of the others, while this worker looks for work and has seen one.
     backlog: Cell<Option<Backlog>>,
     /// How many lone tasks to let pass before another worker is woken for one.
@@ -358,6 +360,7 @@ impl Worker {
             may_spin: shared.base <= cpu::parallelism()
                 && index < shared.base
                 && matches!(shared.clock, Clock::System),
+            searches_in_vain: Cell::new(0),
             backlog: Cell::new(None),
             lone: Cell::new(0),
             next_in_turn: Cell::new(index),

@@ -44,6 +44,10 @@ pub(super) struct Backlog {
 /// How often a worker that looks for work looks into its inbox before it looks elsewhere.
 const LOOKS: u32 = 8;
 
+/// How many searches in a row have to be in vain before a worker sleeps at once, and every how many it tries again then.
+const FEW: u32 = 8;
+const MANY: u32 = 64;
+
 /// How long a worker looks for work before it sleeps: longer than it takes another to answer, and shorter than it takes to
 /// be woken.
 const SEARCH: Duration = Duration::from_micros(40);
@@ -214,7 +218,8 @@ impl Worker {
         }
         let (mut slept, since) = (false, system_now());
         loop {
-            let (until, may_spin) = (system_now() + SEARCH, self.may_spin && !self.shared.has_temporary());
+            let (until, may_spin) = (system_now() + SEARCH, self.may_spin());
+            let mut looked = false;
             loop {
                 // What comes from others comes to the inbox first of all.
                 (0..LOOKS).take_while(|_| may_spin && self.inbox.is_empty()).for_each(|_| spin_loop());
@@ -222,6 +227,9 @@ impl Worker {
                 self.timers().expire(&self.shared.clock);
                 let found = self.find().or_else(|| self.steal());
                 if let Some(task) = found {
+                    if looked {
+                        self.searches_in_vain.set(0);
+                    }
                     self.look_at_the_clock();
                     if slept {
                         self.hand_over_the_watch();
@@ -231,7 +239,9 @@ impl Worker {
                 if !may_spin || system_now() >= until {
                     break;
                 }
+                looked = true;
             }
+            self.searches_in_vain.update(|searches| searches.wrapping_add(1));
             if self.backlog.get().is_some() {
                 continue; // in a moment it is worth taking, or gone
             }
@@ -254,6 +264,13 @@ impl Worker {
             self.backlog.set(None);
             slept = true;
         }
+    }
+
+    /// True if a worker that finds nothing looks for a while before it sleeps: if that was worth it lately. Now and then it
+    /// tries.
+    fn may_spin(&self) -> bool {
+        let in_vain = self.searches_in_vain.get();
+        self.may_spin && !self.shared.has_temporary() && (in_vain < FEW || in_vain.is_multiple_of(MANY))
     }
 
     fn steal(&self) -> Option<&'static Task> {
