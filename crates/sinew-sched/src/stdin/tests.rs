@@ -80,7 +80,7 @@ fn a_read_that_is_given_up_loses_nothing_and_leaves_no_call_behind() {
 fn what_was_read_for_nobody_is_found_by_the_next_reader() {
     let (input, mut writer) = input();
     writer.write_all(b"lost").unwrap();
-    assert!(input.source.read_more(0, &Stop::new().unwrap()).unwrap());
+    assert!(input.source.read_more(0, &Bell::new().unwrap()).unwrap());
     writer.write_all(b" and found\n").unwrap();
     assert_eq!(line(&input).unwrap(), "lost and found\n");
 }
@@ -89,12 +89,12 @@ fn what_was_read_for_nobody_is_found_by_the_next_reader() {
 fn a_call_that_follows_another_sees_what_that_has_read() {
     let (input, mut writer) = input();
     writer.write_all(b"x").unwrap();
-    let stop = Stop::new().unwrap();
+    let stop = Bell::new().unwrap();
     // Both were made for a reader that had seen nothing; the second must not wait for more.
     assert!(input.source.read_more(0, &stop).unwrap());
     assert!(input.source.read_more(0, &stop).unwrap());
     assert_eq!(input.source.unread.lock().len(), 1);
-    stop.tell();
+    stop.ring();
     assert!(!input.source.read_more(1, &stop).unwrap());
 }
 
