@@ -1,7 +1,7 @@
 //! Waiting until a descriptor is ready, by a blocking call that polls it.
 //!
-//! A call that nobody waits for any more must not stay until the descriptor is ready, which may be never: each has a second
-//! descriptor, by which whoever gives up tells it to end ([`Stop`]). The call shares what it polls, so no descriptor is
+//! A call that nobody waits for any more must not stay until the descriptor is ready, which may be never: each has a
+//! [`Bell`], by which whoever gives up tells it to end. The call shares what it polls, so no descriptor is
 //! closed, and its number given to another, while it does.
 
 use std::io;
@@ -26,7 +26,7 @@ impl<T: AsFd + Send + Sync + 'static> HasFd for T {}
 
 /// Suspends the task until one of these is ready, or has failed; which, the caller finds out by using them.
 pub(crate) fn wait_for_any(descriptors: Vec<(Shared, Interest)>) -> io::Result<()> {
-    let stop = Stop::new()?;
+    let stop = Bell::new()?;
     let _stopped = stop.on_drop();
     blocking(move || {
         let borrowed: Vec<_> = descriptors.iter().map(|(fd, interest)| (fd.as_fd(), *interest)).collect();
@@ -39,47 +39,51 @@ pub(crate) fn wait_for(descriptor: &Arc<impl HasFd>, interest: Interest) -> io::
     wait_for_any(vec![(descriptor.clone(), interest)])
 }
 
-/// Tells whoever polls to end.
+/// A descriptor that can be made ready: it tells whoever polls.
 #[derive(Clone)]
-pub(crate) struct Stop(Arc<OwnedFd>);
+pub(crate) struct Bell(Arc<OwnedFd>);
 
-impl Stop {
-    pub(crate) fn new() -> io::Result<Stop> {
+impl Bell {
+    pub(crate) fn new() -> io::Result<Bell> {
         // SAFETY: takes numbers only.
         let fd = checked(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
         // SAFETY: just made, and nobody else's.
-        Ok(Stop(Arc::new(unsafe { OwnedFd::from_raw_fd(fd) })))
+        Ok(Bell(Arc::new(unsafe { OwnedFd::from_raw_fd(fd) })))
     }
 
-    /// Tells whoever polls, also who does so later.
-    pub(crate) fn tell(&self) {
+    /// Tells whoever polls, and who does so later.
+    pub(crate) fn ring(&self) {
         let one = 1u64.to_ne_bytes();
         // SAFETY: the bytes are there. It cannot fail but for a count of 2^64, which tells as well.
         unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 
-    /// Forgets what was told.
+    pub(crate) fn descriptor(&self) -> Arc<OwnedFd> {
+        self.0.clone()
+    }
+
+    /// Forgets that it was rung.
     pub(crate) fn clear(&self) {
         let mut count = [0u8; 8];
         // SAFETY: the place is there. If nothing was told it fails, which is fine.
         unsafe { libc::read(self.0.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
     }
 
-    /// Tells when it is dropped.
-    #[must_use = "it tells at once"]
+    /// Rings when it is dropped.
+    #[must_use = "it rings at once"]
     pub(crate) fn on_drop(&self) -> impl Drop + use<> {
-        struct Tell(Stop);
-        impl Drop for Tell {
+        struct Ring(Bell);
+        impl Drop for Ring {
             fn drop(&mut self) {
-                self.0.tell();
+                self.0.ring();
             }
         }
-        Tell(self.clone())
+        Ring(self.clone())
     }
 }
 
 /// Blocks the thread until one of these is ready, or it is told to stop: then false.
-pub(crate) fn poll(descriptors: &[(BorrowedFd<'_>, Interest)], stop: &Stop) -> io::Result<bool> {
+pub(crate) fn poll(descriptors: &[(BorrowedFd<'_>, Interest)], stop: &Bell) -> io::Result<bool> {
     let entry = |fd: BorrowedFd<'_>, events| libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
     let mut polled = vec![entry(stop.0.as_fd(), libc::POLLIN)];
     polled.extend(descriptors.iter().map(|(fd, interest)| match interest {

@@ -1,7 +1,7 @@
 //! The standard input, for tasks.
 //!
 //! The descriptor is shared with other programs, so it is not ours to make it one that never blocks: it is read by a
-//! blocking call, which first polls it, so that it ends when its caller has given up ([`Stop`]). That may be at the very
+//! blocking call, which first polls it, so that it ends when its caller has given up ([`Bell`]). That may be at the very
 //! moment at which it has read something. So what is read goes into a buffer that all readers share, and the next one finds
 //! it there.
 //!
@@ -20,7 +20,7 @@ use sinew_sync::Mutex;
 use sinew_sync::statics::OnceLock;
 
 use crate::blocking::{blocking, refused_io};
-use crate::polling::{Interest, Stop, poll};
+use crate::polling::{Bell, Interest, poll};
 use crate::sync::{Mutex as TaskMutex, MutexGuard};
 
 /// How much is read at a time.
@@ -172,7 +172,7 @@ impl Input {
 
     /// Waits until there are more than `seen` bytes in the buffer. False at the end of the input.
     fn wait_for_more(&self, seen: usize) -> io::Result<bool> {
-        let stop = Stop::new()?;
+        let stop = Bell::new()?;
         let _stopped = stop.on_drop();
         let source = self.source.clone();
         blocking(move || source.read_more(seen, &stop))?
@@ -180,7 +180,7 @@ impl Input {
 }
 
 impl Source {
-    fn read_more(&self, seen: usize, stop: &Stop) -> io::Result<bool> {
+    fn read_more(&self, seen: usize, stop: &Bell) -> io::Result<bool> {
         let _reading = self.reading.lock();
         if self.unread.lock().len() > seen {
             return Ok(true);

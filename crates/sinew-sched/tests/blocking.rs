@@ -142,9 +142,7 @@ fn a_call_that_is_cancelled_in_the_queue_is_not_begun() {
         queued.cancel();
         assert!(queued.join().unwrap().unwrap_err().is_cancelled());
         tally.assert_even(1); // withdrawn, while all threads are busy
-        assert!(
-            runtime.dump().to_string().contains("0 calls queued, 1 running, of which nobody waits for 0")
-        );
+        assert!(runtime.dump().to_string().contains("0 calls queued, 1 running, of which nobody waits for 0"));
         first.go.send(()).unwrap();
         busy.join().unwrap().unwrap();
         assert!(runtime.run(|| blocking(|| true).unwrap()).unwrap());
@@ -168,11 +166,7 @@ fn a_call_that_is_cancelled_while_it_runs_goes_on_alone_and_its_result_is_droppe
         gated.begun.recv().unwrap();
         task.cancel();
         assert!(task.join().unwrap().unwrap_err().is_cancelled());
-        assert!(
-            runtime.dump().to_string().contains("1 running, of which nobody waits for 1"),
-            "{}",
-            runtime.dump()
-        );
+        assert!(runtime.dump().to_string().contains("1 running, of which nobody waits for 1"), "{}", runtime.dump());
         assert_eq!(tally.dropped(), 0);
         gated.go.send(()).unwrap();
         dump_says(runtime, "0 running, of which nobody waits for 0");
@@ -217,10 +211,10 @@ fn a_task_that_is_killed_or_out_of_time_unwinds_out_of_its_call() {
     });
 }
 
-#[test]
-fn callers_wait_when_the_queue_is_full_and_are_served_in_their_order() {
-    let _watchdog = Watchdog::new("a full queue".to_owned());
-    let builder = Runtime::builder().blocking_threads(1).blocking_queue(1);
+/// One thread, which is busy, and callers behind it, with a queue for so many of them: they are served in their order.
+fn callers_are_served_in_their_order(queue: usize, queued: usize) {
+    let _watchdog = Watchdog::new(format!("a queue of {queue}"));
+    let builder = Runtime::builder().blocking_threads(1).blocking_queue(queue);
     let runtime = builder.build_current_thread().unwrap();
     let (gated, call) = Gated::new();
     let order = Arc::new(Mutex::new(Vec::new()));
@@ -235,12 +229,9 @@ fn callers_wait_when_the_queue_is_full_and_are_served_in_their_order() {
             task
         })
         .collect();
-    assert!(
-        runtime.dump().to_string().contains("1 threads, 0 idle; 1 calls queued, 1 running"),
-        "{}",
-        runtime.dump()
-    );
-    // One that gives up while it waits for a place is not in the way.
+    let counts = format!("1 threads, 0 idle; {queued} calls queued, 1 running");
+    assert!(runtime.dump().to_string().contains(&counts), "{}", runtime.dump());
+    // One that gives up is not in the way.
     tasks[2].cancel();
     runtime.run_until_idle();
     assert!(tasks[2].is_finished());
@@ -253,6 +244,31 @@ fn callers_wait_when_the_queue_is_full_and_are_served_in_their_order() {
         })
         .unwrap();
     assert_eq!(*order.lock().unwrap(), [0, 1, 3, 4]);
+}
+
+#[test]
+fn calls_that_are_queued_are_made_in_their_order() {
+    callers_are_served_in_their_order(10, 5);
+}
+
+#[test]
+fn callers_wait_when_the_queue_is_full_and_are_served_in_their_order() {
+    callers_are_served_in_their_order(1, 1);
+}
+
+#[test]
+fn a_call_that_is_withdrawn_makes_room_for_another() {
+    with_runtime(one_worker().blocking_threads(1).blocking_queue(1), |runtime| {
+        let (gated, busy) = Gated::begin(runtime);
+        for _ in 0..10 {
+            let queued = runtime.spawn(|| blocking(|| ()));
+            dump_says(runtime, "1 calls queued");
+            queued.cancel();
+            assert!(queued.join().unwrap().unwrap_err().is_cancelled());
+        }
+        drop(gated);
+        busy.join().unwrap().unwrap();
+    });
 }
 
 #[test]

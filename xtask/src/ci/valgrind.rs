@@ -19,7 +19,7 @@ use crate::workspace;
 const CHECKED: [&str; 2] = ["sinew-fiber", "sinew-sched"];
 
 /// The tests that cannot pass under valgrind, by their full names, and why.
-const EXCLUDED: [(&str, &str); 7] = [
+const EXCLUDED: [(&str, &str); 8] = [
     ("without_memory_a_new_fiber_is_an_error_and_the_process_goes_on", LIMITS_VALGRIND),
     ("without_memory_protect_raises_an_error_that_can_be_caught", LIMITS_VALGRIND),
     ("an_address_space_limit_is_an_error_and_the_process_goes_on", LIMITS_VALGRIND),
@@ -33,6 +33,10 @@ const EXCLUDED: [(&str, &str); 7] = [
         "overflow::tests::handlers_that_were_there_before_get_the_faults_that_are_not_ours",
         "its child writes to address 64 on purpose and then exits with a status of its own, which valgrind \
          replaces by the one for errors",
+    ),
+    (
+        "a_program_that_is_not_there_is_an_error",
+        "valgrind makes a fork of what shares memory with its parent, where a child that has found no program says so",
     ),
 ];
 

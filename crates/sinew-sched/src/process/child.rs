@@ -1,14 +1,16 @@
 //! A program that was started.
 
 use std::io;
-use std::mem::ManuallyDrop;
+use std::mem::{self, ManuallyDrop};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::process::{ExitStatus, Output};
 use std::sync::Arc;
 
+use sinew_sync::thread;
+
 use super::orphans;
 use super::pipes::{ChildStderr, ChildStdin, ChildStdout, read_both};
-use crate::polling::{Interest, checked, wait_for};
+use crate::polling::{Bell, Interest, checked, wait_for};
 
 /// A program that runs, or has run, as [`std::process::Child`].
 ///
@@ -42,11 +44,11 @@ impl Child {
             let stdin = child.stdin.take().map(ChildStdin::new).transpose()?;
             let stdout = child.stdout.take().map(ChildStdout::new).transpose()?;
             let stderr = child.stderr.take().map(ChildStderr::new).transpose()?;
-            io::Result::Ok((stdin, stdout, stderr, open_process(child.id())?))
+            io::Result::Ok((stdin, stdout, stderr, watch(child.id())?))
         })();
         match prepared {
             Ok((stdin, stdout, stderr, ended)) => {
-                let process = ManuallyDrop::new(Process { child, ended: Arc::new(ended) });
+                let process = ManuallyDrop::new(Process { child, ended });
                 Ok(Child { stdin, stdout, stderr, process, kill_on_drop: true })
             }
             Err(error) => {
@@ -122,11 +124,55 @@ impl Drop for Child {
     }
 }
 
-/// A descriptor of the process with this number, which has not been waited for.
-fn open_process(number: u32) -> io::Result<OwnedFd> {
+/// A descriptor that becomes readable when the process with this number, which nobody has waited for, has ended.
+fn watch(number: u32) -> io::Result<Arc<OwnedFd>> {
     // SAFETY: takes numbers only.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, libc::c_long::from(number), 0) };
-    let fd = checked(RawFd::try_from(fd).unwrap_or(-1))?;
-    // SAFETY: just made, and nobody else's.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    match checked(RawFd::try_from(fd).unwrap_or(-1)) {
+        // SAFETY: just made, and nobody else's.
+        Ok(fd) => Ok(Arc::new(unsafe { OwnedFd::from_raw_fd(fd) })),
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => watch_by_a_thread(number),
+        Err(error) => Err(error),
+    }
+}
+
+/// The same where processes have no descriptors: before Linux 5.3, in some sandboxes, under valgrind. The thread leaves the
+/// end of the process to be taken note of by whoever waits for it.
+fn watch_by_a_thread(number: u32) -> io::Result<Arc<OwnedFd>> {
+    let bell = Bell::new()?;
+    let ended = bell.descriptor();
+    let wait = move || {
+        // SAFETY: plain numbers, for which zero is fine; the system writes there.
+        let mut info: libc::siginfo_t = unsafe { mem::zeroed() };
+        let options = libc::WEXITED | libc::WNOWAIT;
+        // SAFETY: as above. If somebody has taken note of the end meanwhile, it fails.
+        while let Err(error) = checked(unsafe { libc::waitid(libc::P_PID, number, &raw mut info, options) })
+            && error.kind() == io::ErrorKind::Interrupted
+        {}
+        bell.ring();
+    };
+    thread::Builder::new().name(format!("sinew-child-{number}")).spawn(wait)?;
+    Ok(ended)
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+    use crate::polling::poll;
+
+    #[test]
+    fn a_thread_tells_the_end_of_a_child_and_leaves_it_to_be_taken_note_of() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let ended = watch_by_a_thread(child.id()).unwrap();
+        let stop = Bell::new().unwrap();
+        stop.ring();
+        assert!(!poll(&[(ended.as_fd(), Interest::Read)], &stop).unwrap(), "it has not ended");
+        stop.clear();
+        drop(child.stdin.take());
+        assert!(poll(&[(ended.as_fd(), Interest::Read)], &stop).unwrap());
+        assert!(child.try_wait().unwrap().unwrap().success());
+    }
 }

@@ -12,11 +12,11 @@ use sinew_sync::thread;
 
 use super::child::Process;
 use crate::cpu;
-use crate::polling::{Interest, Stop, poll};
+use crate::polling::{Bell, Interest, poll};
 
 struct Orphans {
     list: Mutex<Vec<Process>>,
-    another: Stop,
+    another: Bell,
 }
 
 impl Orphans {
@@ -29,13 +29,13 @@ impl Orphans {
 pub(super) fn adopt(process: Process) {
     static ORPHANS: OnceLock<Option<Orphans>> = OnceLock::new();
     let orphans = ORPHANS.get_or_init(|| {
-        let orphans = Orphans { list: Mutex::new(Vec::new()), another: Stop::new().ok()? };
+        let orphans = Orphans { list: Mutex::new(Vec::new()), another: Bell::new().ok()? };
         start().ok()?;
         Some(orphans)
     });
     if let Some(orphans) = orphans {
         orphans.list().push(process);
-        orphans.another.tell();
+        orphans.another.ring();
     }
 
     fn start() -> io::Result<()> {

@@ -60,8 +60,11 @@ fn a_read_that_is_given_up_loses_nothing_and_leaves_no_call_behind() {
     for _ in 0..100 {
         let reader = input.clone();
         let task = runtime.spawn(move || line(&reader));
-        writer.write_all(b"x").unwrap(); // before, after or while it gives up
-        task.cancel();
+        while !runtime.dump().contains("1 running, of which nobody waits for 0") {
+            std::thread::yield_now();
+        }
+        writer.write_all(b"x").unwrap();
+        task.cancel(); // before, after or while that is read
         assert!(task.join().unwrap().unwrap_err().get_ref().unwrap().is::<crate::Cancelled>());
     }
     writer.write_all(b"\n").unwrap();
@@ -71,6 +74,28 @@ fn a_read_that_is_given_up_loses_nothing_and_leaves_no_call_behind() {
     let report = runtime.shutdown(Duration::from_secs(60));
     assert_eq!((report.left, report.blocking), (0, 0));
     drop(writer);
+}
+
+#[test]
+fn what_was_read_for_nobody_is_found_by_the_next_reader() {
+    let (input, mut writer) = input();
+    writer.write_all(b"lost").unwrap();
+    assert!(input.source.read_more(0, &Bell::new().unwrap()).unwrap());
+    writer.write_all(b" and found\n").unwrap();
+    assert_eq!(line(&input).unwrap(), "lost and found\n");
+}
+
+#[test]
+fn a_call_that_follows_another_sees_what_that_has_read() {
+    let (input, mut writer) = input();
+    writer.write_all(b"x").unwrap();
+    let stop = Bell::new().unwrap();
+    // Both were made for a reader that had seen nothing; the second must not wait for more.
+    assert!(input.source.read_more(0, &stop).unwrap());
+    assert!(input.source.read_more(0, &stop).unwrap());
+    assert_eq!(input.source.unread.lock().len(), 1);
+    stop.ring();
+    assert!(!input.source.read_more(1, &stop).unwrap());
 }
 
 #[test]
