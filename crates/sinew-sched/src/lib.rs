@@ -89,7 +89,9 @@ mod worker;
 pub use clock::{ManualClock, now};
 pub use counters::WorkerCounters;
 pub use current_thread::CurrentThread;
-pub use dump::{Dump, HandleState, TaskDump, TaskState, Wait, WaitKind, WorkerDump, WorkerState};
+pub use dump::{
+    Backtraces, Dump, FiberDump, HandleState, TaskDump, TaskState, Wait, WaitKind, WorkerDump, WorkerState,
+};
 pub use events::{Event, Events, RecvEvent, Told};
 pub use future::{block_on, spawn_future};
 pub use join::JoinHandle;

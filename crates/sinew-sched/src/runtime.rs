@@ -12,7 +12,7 @@ use crate::clock::{Clock, ManualClock};
 use crate::counters::WorkerCounters;
 use crate::cpu;
 use crate::current_thread::CurrentThread;
-use crate::dump::Dump;
+use crate::dump::{Backtraces, Dump};
 use crate::future::spawn_future_on;
 use crate::join::JoinHandle;
 use crate::shared::{Report, Shared};
@@ -245,6 +245,24 @@ impl Runtime {
     /// ```
     pub fn dump(&self) -> Dump {
         self.shared.dump()
+    }
+
+    /// A [dump](Runtime::dump) with backtraces of up to so many tasks that are parked, and the fibers that these are in. Each
+    /// worker is asked for those of its own tasks, and answers between two turns; one that does not within 200 ms is
+    /// named. Names of functions are looked up in the program's debug information, which takes time and, in a task, a
+    /// large stack.
+    ///
+    /// Futures, and bodies that migrate, have none.
+    ///
+    /// ```
+    /// use sinew_sched::{Backtraces, Runtime};
+    ///
+    /// let runtime = Runtime::builder().workers(2).build()?;
+    /// println!("{}", runtime.dump_with(Backtraces::UpTo(100)));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn dump_with(&self, backtraces: Backtraces) -> Dump {
+        self.shared.dump_with(backtraces, None)
     }
 
     /// What each worker has counted since the runtime started. Counters are behind by nothing, but read one after the other.

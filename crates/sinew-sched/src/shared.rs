@@ -44,10 +44,11 @@ use sinew_fiber::{Level, StackSize};
 use sinew_sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 use sinew_sync::statics::OnceLock;
 use sinew_sync::thread::{self, Thread};
-use sinew_sync::{Mutex, fence_after_rmw, park_timeout};
+use sinew_sync::{Arc, Mutex, fence_after_rmw, park_timeout};
 
 use crate::clock::{Clock, system_now};
 use crate::counters::Own;
+use crate::dump::Request;
 use crate::notes;
 use crate::placement::Watch;
 use crate::queues::{Injector, Steal};
@@ -124,6 +125,8 @@ pub(crate) struct Inbox {
     thread: OnceLock<Thread>,
     pub(crate) timers: Timers,
     pub(crate) watch: Watch,
+    /// What the worker is asked for dumps.
+    pub(crate) requests: Mutex<Vec<Arc<Request>>>,
     pub(crate) own: Own,
 }
 
@@ -136,6 +139,7 @@ impl Inbox {
             thread: OnceLock::new(),
             timers: Timers::new(),
             watch: Watch::new(),
+            requests: Mutex::new(Vec::new()),
             own: Own::new(),
         }
     }
@@ -264,6 +268,13 @@ impl Shared {
         }
     }
 
+    /// Has all workers look at their requests.
+    pub(crate) fn ask_all(&self) {
+        let asked = self.inboxes.iter().filter(|inbox| !inbox.requests.lock().is_empty());
+        asked.for_each(|inbox| inbox.watch.ask());
+        self.wake_all();
+    }
+
     fn wake(&self, worker: usize) -> bool {
         let inbox = &self.inboxes[worker];
         let woken = inbox.asleep.load(Ordering::Acquire) && inbox.asleep.swap(false, Ordering::AcqRel);
@@ -312,6 +323,7 @@ impl Shared {
         let inbox = &self.inboxes[worker];
         let beds = self.lie_down(inbox);
         let work = !inbox.is_empty()
+            || inbox.watch.is_asked()
             || !self.injector.is_empty()
             || self.stealers.iter().any(|queues| !queues.new.is_empty() || !queues.woken.is_empty())
             || self.has_ended();

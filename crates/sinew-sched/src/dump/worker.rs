@@ -70,7 +70,7 @@ impl Shared {
         WorkerDump {
             state,
             since: age(inbox.own.stamp.load(Ordering::Relaxed), self.clock.coarse()),
-            is_watched: inbox.watch.is_on(),
+            is_watched: inbox.watch.is_watched(),
             has_mail: !inbox.is_empty(),
             new: queues.new.len(),
             woken: queues.woken.len(),
