@@ -12,7 +12,7 @@ use crate::clock::{Clock, ManualClock};
 use crate::counters::WorkerCounters;
 use crate::cpu;
 use crate::current_thread::CurrentThread;
-use crate::dump::{Backtraces, Dump};
+use crate::dump::{Backtraces, Dump, signal};
 use crate::future::spawn_future_on;
 use crate::join::JoinHandle;
 use crate::shared::{Report, Shared};
@@ -36,6 +36,7 @@ pub struct Builder {
     clock: Option<ManualClock>,
     pin_workers: Option<bool>,
     look_again: bool,
+    dump_signal: Option<i32>,
 }
 
 impl Builder {
@@ -71,6 +72,16 @@ impl Builder {
     /// Lets `clock` tell the time, instead of the system: see [`ManualClock`].
     pub fn manual_clock(mut self, clock: &ManualClock) -> Builder {
         self.clock = Some(clock.clone());
+        self
+    }
+
+    /// Has a signal, by its number, print a [dump](Runtime::dump_with) of the runtime to standard error, with backtraces of
+    /// up to 100 tasks: `kill -USR1` then shows what a process is doing that hangs. Off if not said.
+    ///
+    /// The signal's handler stays for as long as the process lives. One that another library handles is an error of
+    /// [`build`](Builder::build), and so is one that cannot be handled.
+    pub fn dump_on_signal(mut self, signal: i32) -> Builder {
+        self.dump_signal = Some(signal);
         self
     }
 
@@ -132,6 +143,9 @@ impl Builder {
         let clock = self.clock.clone().map_or(Clock::System, Clock::Manual);
         let shared: &'static Shared =
             Box::leak(Box::new(Shared::new(&queues, self.stack, clock, self.look_again)));
+        if let Some(signal) = self.dump_signal {
+            signal::listen(signal, shared)?;
+        }
         if let Some(clock) = &self.clock {
             clock.drives(shared);
         }
@@ -185,7 +199,15 @@ impl Runtime {
     pub fn builder() -> Builder {
         let grace = Duration::from_secs(5);
         let stack = StackSize::default();
-        Builder { workers: None, stack, grace, clock: None, pin_workers: None, look_again: true }
+        Builder {
+            workers: None,
+            stack,
+            grace,
+            clock: None,
+            pin_workers: None,
+            look_again: true,
+            dump_signal: None,
+        }
     }
 
     /// Runs `body` as a task and waits for it.

@@ -48,7 +48,7 @@ use sinew_sync::{Arc, Mutex, fence_after_rmw, park_timeout};
 
 use crate::clock::{Clock, system_now};
 use crate::counters::Own;
-use crate::dump::Request;
+use crate::dump::{Request, signal};
 use crate::notes;
 use crate::placement::Watch;
 use crate::queues::{Injector, Steal};
@@ -528,6 +528,7 @@ impl Shared {
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake_all();
+        signal::forget(self);
         if let Clock::Manual(clock) = &self.clock {
             clock.forgets(self);
         }

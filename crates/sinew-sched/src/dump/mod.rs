@@ -11,6 +11,7 @@
 mod backtrace;
 mod json;
 mod kind;
+pub(crate) mod signal;
 mod task;
 mod worker;
 
