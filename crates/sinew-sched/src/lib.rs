@@ -27,6 +27,7 @@
 //! - Restart what fails, and continue what stops to ask: [`Events`].
 //! - Use futures: [`spawn_future`], [`block_on`], [`sleep_async`].
 //! - Run a fiber as a task: [`TaskBuilder::spawn_fiber`].
+//! - See what a runtime is doing: [`Runtime::dump`], [`Runtime::counters`].
 //! - Test what takes time: [`ManualClock`], and [`CurrentThread`] for one step at a time.
 //!
 //! `docs/scheduler.md` in the repository explains all of it, with the rules and the limits.
@@ -48,6 +49,7 @@
 //!   `select.rs` what they have in common; `clock.rs`, `wheel.rs`, `timers.rs` and `time.rs`
 //!   deal with time, `future.rs` and `sleep.rs` with futures.
 //! - What is built on it: `reach.rs` (what is open around the code of a task), `timeout.rs`, `scope.rs`, `events.rs`.
+//! - What is seen of it: `notes.rs`, `counters.rs`, `dump/`.
 
 #![warn(missing_docs)]
 

@@ -27,11 +27,11 @@
 //! counted themselves, and by threads. So the end is one exchange of the word in which the threads count ([`ENDED`]):
 //! a thread that counts before it is waited for, and one that comes later is told.
 //!
-//! Models: `shared_push_or_sleep`, `shared_inject_or_sleep`, `shared_work_or_sleep`, `shared_clock_or_task`,
+//! Models: `shared_push_or_sleep`, `shared_inject_or_sleep`, `shared_ask_or_sleep`, `shared_work_or_sleep`, `shared_clock_or_task`,
 //! `shared_clock_or_timer`, `shared_last_end_is_seen`, `shared_late_spawn_or_end`.
 //!
 //! A runtime's `Shared` is never freed, nor are its slots: a waker may still be about to wake a worker when the
-//! task that it woke has ended, and the runtime with it. That is some hundred bytes per runtime and 64 for each task
+//! task that it woke has ended, and the runtime with it. That is some hundred bytes per runtime and 128 for each task
 //! that was ever alive at once.
 
 use std::borrow::Cow;

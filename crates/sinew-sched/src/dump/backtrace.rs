@@ -7,7 +7,8 @@
 //!
 //! - Whoever asks leaves a [`Request`] with each worker, sets the bit for it in the word that the worker looks at in every
 //!   turn ([`Watch::ask`](crate::placement::Watch::ask)), and wakes the worker if it sleeps. This is work in the sense of
-//!   [`crate::shared`]: the bit is set before the fence, and a worker that lies down looks at it after its own.
+//!   [`crate::shared`]: the bit is set before the fence, and a worker that lies down looks at it after its own (model
+//!   `shared_ask_or_sleep`).
 //! - A worker takes the bit back, then the requests, so one that comes later has set the bit again.
 //! - A worker that runs a task for too long does not answer in time. The dump says so, and names the task.
 //! - A worker that asks itself, for one of its tasks, answers at once.
@@ -71,6 +72,12 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// A request of the calling thread to so many workers, for so many tasks.
+    pub(crate) fn new(workers: usize, tasks: usize) -> Request {
+        let (tasks, left) = (AtomicUsize::new(tasks), Mutex::new((0..workers).collect()));
+        Request { tasks, left, found: Mutex::new(Vec::new()), asker: thread::current() }
+    }
+
     /// True if one more task may be looked at.
     fn take_one(&self) -> bool {
         let one_less = |left: usize| left.checked_sub(1);
@@ -87,12 +94,7 @@ impl Shared {
     /// A dump with backtraces; `own` is a worker that the calling thread may use, although it does not run.
     pub(crate) fn dump_with(&self, backtraces: Backtraces, own: Option<&Worker>) -> Dump {
         let Backtraces::UpTo(tasks) = backtraces else { return self.dump() };
-        let request = Arc::new(Request {
-            tasks: AtomicUsize::new(tasks),
-            left: Mutex::new((0..self.inboxes.len()).collect()),
-            found: Mutex::new(Vec::new()),
-            asker: thread::current(),
-        });
+        let request = Arc::new(Request::new(self.inboxes.len(), tasks));
         self.inboxes.iter().for_each(|inbox| inbox.requests.lock().push(request.clone()));
         let running = worker::current().filter(|worker| ptr::eq(worker.shared, self));
         if let Some(own) = own.or(running) {
