@@ -71,6 +71,7 @@ const FLOORS: [(&str, &str, Floor); 31] = [
     ("sleepers_future", "cpu_ms", Floor::AtMost(141.0)),
     ("idle_mem", "rss_bytes_each", Floor::AtMost(4600.0)),
     ("idle_mem_future", "rss_bytes_each", Floor::AtMost(439.0)),
+    ("dump_100k", "ms", Floor::AtMost(200.0)),
     ("par8", "efficiency", Floor::AtLeast(0.9)),
     ("lag", "us_p95", Floor::AtMost(100.0)),
     ("block_then_compute", "efficiency", Floor::AtLeast(0.85)),

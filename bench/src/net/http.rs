@@ -37,8 +37,8 @@ pub(super) fn serve(address: &str) -> io::Result<()> {
     let signals = signals()?; // before there are threads, which inherit what is blocked
     let runtime = Runtime::builder().workers(super::WORKERS).build()?;
     let address = address.to_owned();
-    let served = runtime
-        .run(move || serve_until(&address, || fd::wait(&signals, Interest::READ, None).map(drop)));
+    let served =
+        runtime.run(move || serve_until(&address, || fd::wait(&signals, Interest::READ, None).map(drop)));
     served.map_err(|raised| io::Error::other(raised.to_string()))?
 }
 

@@ -60,6 +60,7 @@ mod control;
 mod error;
 mod fiber;
 mod generator;
+mod inside;
 mod memory;
 mod overflow;
 mod quarantine;

@@ -12,7 +12,9 @@ use std::cell::Cell;
 use std::ptr;
 
 use sinew_core::Signal;
-use sinew_fiber::raw::{Remote, StackPointer, TaskSetup, place_task_root, prepare, run_task};
+use sinew_fiber::raw::{
+    Inside, Remote, StackPointer, TaskSetup, look_inside, place_task_root, prepare, run_task,
+};
 use sinew_fiber::{Hook, Raised, Root, Stack, StackError, StackSize, Value};
 use sinew_sync::atomic::{AtomicUsize, Ordering};
 
@@ -119,6 +121,16 @@ impl Core {
     /// How many cores its worker has.
     fn count(&self) -> &AtomicUsize {
         &self.shared.inboxes[self.worker.get()].cores
+    }
+
+    /// What is inside the task that is parked here.
+    ///
+    /// # Safety
+    ///
+    /// There is one, and this is the thread that alone may continue it.
+    pub(crate) unsafe fn look_inside(&self) -> Inside {
+        // SAFETY: the caller's promise.
+        unsafe { look_inside(&self.root, self.sp.get()) }
     }
 
     /// Gives a spare core's stack back.

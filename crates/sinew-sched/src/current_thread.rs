@@ -9,7 +9,7 @@ use sinew_core::Signal;
 use sinew_fiber::{Level, Raised, Value};
 
 use crate::clock::system_now;
-use crate::dump::Dump;
+use crate::dump::{Backtraces, Dump};
 use crate::future::spawn_future_on;
 use crate::join::JoinHandle;
 use crate::shared::{Report, Shared};
@@ -130,6 +130,11 @@ impl CurrentThread {
     /// What the runtime is doing: see [`Runtime::dump`](crate::Runtime::dump).
     pub fn dump(&self) -> Dump {
         self.shared.dump()
+    }
+
+    /// The same with backtraces: see [`Runtime::dump_with`](crate::Runtime::dump_with).
+    pub fn dump_with(&self, backtraces: Backtraces) -> Dump {
+        self.shared.dump_with(backtraces, Some(&self.worker))
     }
 
     /// Makes dumps of the runtime on any thread: see [`Runtime::dumper`](crate::Runtime::dumper).

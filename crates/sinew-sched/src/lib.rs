@@ -29,6 +29,7 @@
 //!   read what is typed: [`stdin()`].
 //! - Use futures: [`spawn_future`], [`block_on`], [`sleep_async`].
 //! - Run a fiber as a task: [`TaskBuilder::spawn_fiber`].
+//! - See what a runtime is doing: [`Runtime::dump`], [`Runtime::counters`].
 //! - Test what takes time: [`ManualClock`], and [`CurrentThread`] for one step at a time.
 //!
 //! `docs/scheduler.md` in the repository explains all of it, with the rules and the limits.
@@ -50,6 +51,7 @@
 //!   `select.rs` what they have in common; `clock.rs`, `wheel.rs`, `timers.rs` and `time.rs`
 //!   deal with time, `future.rs` and `sleep.rs` with futures, `blocking.rs` with calls that block their thread.
 //! - What is built on it: `reach.rs` (what is open around the code of a task), `timeout.rs`, `scope.rs`, `events.rs`.
+//! - What is seen of it: `notes.rs`, `counters.rs`, `dump/`.
 
 #![warn(missing_docs)]
 
@@ -102,7 +104,9 @@ pub use blocking::{BlockingError, blocking, blocking_async};
 pub use clock::{ManualClock, now};
 pub use counters::WorkerCounters;
 pub use current_thread::CurrentThread;
-pub use dump::{Dump, HandleState, TaskDump, TaskState, Wait, WaitKind, WorkerDump, WorkerState};
+pub use dump::{
+    Backtraces, Dump, FiberDump, HandleState, TaskDump, TaskState, Wait, WaitKind, WorkerDump, WorkerState,
+};
 pub use events::{Event, Events, RecvEvent, Told};
 pub use future::{block_on, spawn_future};
 pub use join::JoinHandle;

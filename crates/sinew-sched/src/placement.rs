@@ -19,7 +19,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use sinew_core::Instant;
-use sinew_sync::atomic::{AtomicBool, Ordering};
+use sinew_sync::atomic::{AtomicU8, Ordering};
 use sinew_sync::statics::AtomicU32;
 
 use crate::clock::system_now;
@@ -52,27 +52,50 @@ pub(crate) fn spreads(table: &'static Table) -> bool {
     left > 0
 }
 
-/// Whether somebody idle waits for what this worker has.
-pub(crate) struct Watch(AtomicBool);
+/// What a worker looks at in every turn: whether somebody idle waits for what it has, and whether it is asked something
+/// for a dump ([`crate::dump`]).
+pub(crate) struct Watch(AtomicU8);
+
+const WATCHED: u8 = 1;
+const ASKED: u8 = 2;
 
 impl Watch {
     pub(crate) fn new() -> Watch {
-        Watch(AtomicBool::new(false))
+        Watch(AtomicU8::new(0))
     }
 
     /// An idle worker looks. True if it has looked before and this worker has not changed tasks since: it is stuck, or
     /// computes.
     pub(crate) fn look(&self) -> bool {
-        self.0.load(Ordering::Relaxed) || self.0.swap(true, Ordering::Relaxed)
+        self.is_watched() || self.0.fetch_or(WATCHED, Ordering::Relaxed) & WATCHED != 0
     }
 
+    pub(crate) fn is_watched(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & WATCHED != 0
+    }
+
+    /// The worker is asked something.
+    pub(crate) fn ask(&self) {
+        self.0.fetch_or(ASKED, Ordering::Release);
+    }
+
+    pub(crate) fn is_asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & ASKED != 0
+    }
+
+    /// The worker is about to answer.
+    pub(crate) fn answers(&self) {
+        self.0.fetch_and(!ASKED, Ordering::Acquire);
+    }
+
+    /// True if there is anything to see to.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed) != 0
     }
 
     fn off(&self) {
-        self.0.store(false, Ordering::Relaxed);
+        self.0.fetch_and(!WATCHED, Ordering::Relaxed);
     }
 }
 

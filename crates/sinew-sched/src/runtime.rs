@@ -13,7 +13,7 @@ use crate::clock::{Clock, ManualClock, system_now};
 use crate::counters::WorkerCounters;
 use crate::cpu;
 use crate::current_thread::CurrentThread;
-use crate::dump::Dump;
+use crate::dump::{Backtraces, Dump, signal};
 use crate::future::spawn_future_on;
 use crate::join::JoinHandle;
 use crate::shared::{MOST_WORKERS, Report, Shared};
@@ -40,6 +40,7 @@ pub struct Builder {
     look_again: bool,
     blocking: Limits,
     sysmon: Sysmon,
+    dump_signal: Option<i32>,
 }
 
 impl Builder {
@@ -101,6 +102,16 @@ impl Builder {
     /// What looks after workers that are stuck: see [`Sysmon`], also for what it is if not said.
     pub fn sysmon(mut self, sysmon: Sysmon) -> Builder {
         self.sysmon = sysmon;
+        self
+    }
+
+    /// Has a signal, by its number, print a [dump](Runtime::dump_with) of the runtime to standard error, with backtraces of
+    /// up to 100 tasks: `kill -USR1` then shows what a process is doing that hangs. Off if not said.
+    ///
+    /// The signal's handler stays for as long as the process lives. One that another library handles is an error of
+    /// [`build`](Builder::build), and so is one that cannot be handled.
+    pub fn dump_on_signal(mut self, signal: i32) -> Builder {
+        self.dump_signal = Some(signal);
         self
     }
 
@@ -173,6 +184,9 @@ impl Builder {
         let mut shared = Shared::new(&queues, temporary, self.stack, clock, self.look_again);
         shared.blocking = Pool::new(self.blocking.clone());
         let shared: &'static Shared = Box::leak(Box::new(shared));
+        if let Some(signal) = self.dump_signal {
+            signal::listen(signal, shared)?;
+        }
         if let Some(clock) = &self.clock {
             clock.drives(shared);
         }
@@ -236,6 +250,7 @@ impl Runtime {
             look_again: true,
             blocking,
             sysmon,
+            dump_signal: None,
         }
     }
 
@@ -296,6 +311,24 @@ impl Runtime {
     /// ```
     pub fn dump(&self) -> Dump {
         self.shared.dump()
+    }
+
+    /// A [dump](Runtime::dump) with backtraces of up to so many tasks that are parked, and the fibers that these are in. Each
+    /// worker is asked for those of its own tasks, and answers between two turns; one that does not within 200 ms is
+    /// named. Names of functions are looked up in the program's debug information, which takes time and, in a task, a
+    /// large stack.
+    ///
+    /// Futures, and bodies that migrate, have none.
+    ///
+    /// ```
+    /// use sinew_sched::{Backtraces, Runtime};
+    ///
+    /// let runtime = Runtime::builder().workers(2).build()?;
+    /// println!("{}", runtime.dump_with(Backtraces::UpTo(100)));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn dump_with(&self, backtraces: Backtraces) -> Dump {
+        self.shared.dump_with(backtraces, None)
     }
 
     /// What each worker has counted since the runtime started. Counters are behind by nothing, but read one after the other.

@@ -31,11 +31,11 @@
 //!
 //! Workers may come and go while the runtime lasts: see [`service`].
 //!
-//! Models: `shared_push_or_sleep`, `shared_inject_or_sleep`, `shared_work_or_sleep`, `shared_clock_or_task`,
+//! Models: `shared_push_or_sleep`, `shared_inject_or_sleep`, `shared_ask_or_sleep`, `shared_work_or_sleep`, `shared_clock_or_task`,
 //! `shared_clock_or_timer`, `shared_last_end_is_seen`, `shared_late_spawn_or_end`.
 //!
 //! A runtime's `Shared` is never freed, nor are its slots: a waker may still be about to wake a worker when the
-//! task that it woke has ended, and the runtime with it. That is some hundred bytes per runtime and 64 for each task
+//! task that it woke has ended, and the runtime with it. That is some hundred bytes per runtime and 128 for each task
 //! that was ever alive at once.
 
 mod service;
@@ -53,11 +53,12 @@ use sinew_sync::atomic::{
 };
 use sinew_sync::statics::{Mutex as OwnMutex, MutexGuard as OwnGuard, OnceLock};
 use sinew_sync::thread::{self, Thread};
-use sinew_sync::{Mutex, fence_after_rmw, park_timeout};
+use sinew_sync::{Arc, Mutex, fence_after_rmw, park_timeout};
 
 use crate::blocking::pool::{Limits, Pool};
 use crate::clock::{Clock, system_now};
 use crate::counters::Own;
+use crate::dump::{Request, signal};
 use crate::future::wake_caught;
 use crate::notes;
 use crate::placement::Watch;
@@ -168,6 +169,8 @@ pub(crate) struct Inbox {
     pub(crate) capture: Capture,
     pub(crate) timers: Timers,
     pub(crate) watch: Watch,
+    /// What the worker is asked for dumps.
+    pub(crate) requests: Mutex<Vec<Arc<Request>>>,
     pub(crate) own: Own,
 }
 
@@ -183,6 +186,7 @@ impl Inbox {
             capture: Capture::new(),
             timers: Timers::new(),
             watch: Watch::new(),
+            requests: Mutex::new(Vec::new()),
             own: Own::new(),
         }
     }
@@ -326,6 +330,13 @@ impl Shared {
         }
     }
 
+    /// Has all workers look at their requests.
+    pub(crate) fn ask_all(&self) {
+        let asked = self.inboxes.iter().filter(|inbox| !inbox.requests.lock().is_empty());
+        asked.for_each(|inbox| inbox.watch.ask());
+        self.wake_all();
+    }
+
     fn wake(&self, worker: usize) -> bool {
         let inbox = &self.inboxes[worker];
         if inbox.bed.load(Ordering::Acquire) == UP {
@@ -440,7 +451,8 @@ impl Shared {
         let inbox = &self.inboxes[worker];
         let mut server = self.reactor.get().and_then(|reactor| reactor.serve());
         let beds = self.lie_down(inbox, if server.is_some() { SERVING } else { PARKED });
-        let (own, takes_all) = (!inbox.is_empty() || self.has_ended(), inbox.takes_all());
+        let (own, takes_all) =
+            (!inbox.is_empty() || inbox.watch.is_asked() || self.has_ended(), inbox.takes_all());
         let anywhere = self.has_movable();
         let work = own || anywhere && takes_all;
         if !work && (anywhere || !self.clock_jumps(beds, server.as_mut())) {
@@ -676,6 +688,7 @@ impl Shared {
         self.stopping.store(true, Ordering::Release);
         self.tell_end();
         self.blocking.stop();
+        signal::forget(self);
         if let Clock::Manual(clock) = &self.clock {
             clock.forgets(self);
         }

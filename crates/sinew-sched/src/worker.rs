@@ -322,7 +322,7 @@ pub(crate) unsafe extern "C" fn core_main(core: *mut ()) -> ! {
         if core.private && worker.next.get().is_none() {
             worker.leave_private_core(core);
         }
-        let task = worker.next.take().or_else(|| worker.find()).or_else(|| worker.search());
+        let task = worker.next.take().or_else(|| worker.find(true)).or_else(|| worker.search());
         let Some(task) = task else {
             // SAFETY: the thread's own stack is suspended in `Worker::enter`.
             unsafe { switch(core.sp.as_ptr(), worker.thread.get()) };
@@ -371,6 +371,14 @@ impl Worker {
             thread: Cell::new(ptr::null_mut()),
             place: Cell::new(None),
         }
+    }
+
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
+    pub(crate) fn inbox(&self) -> &'static Inbox {
+        self.inbox
     }
 
     #[inline(always)]
@@ -466,7 +474,7 @@ impl Worker {
     }
 
     /// Says where the task is that runs, if somebody asks; its thread was interrupted at `address`. For a signal handler.
-    pub(crate) fn answer(&self, address: usize) -> bool {
+    pub(crate) fn answer_sysmon(&self, address: usize) -> bool {
         let turn = self.inbox.own.turns.load(Ordering::Relaxed);
         self.inbox.capture.answer(turn, self.current.get().map(Task::id), address)
     }
@@ -637,7 +645,7 @@ impl Worker {
     fn leave(&self, task: &'static Task, running: Running, left: Left) {
         // SAFETY: the active core is the one that `task` runs on, whatever stack of its fibers this is.
         let core = unsafe { &*self.active.get() };
-        let to = match self.find() {
+        let to = match self.find(false) {
             Some(next) if ptr::eq(next, task) => return, // it yielded, and the queue has nobody else
             Some(next) => match next.home() {
                 Home::Core(to) => {
@@ -722,6 +730,11 @@ impl Worker {
             Kind::Thunk => self.push_ready(task),
             Kind::Migrating | Kind::Future => self.push_woken(task),
         }
+    }
+
+    fn has_spare_core(&self) -> bool {
+        // SAFETY: within one statement (module prose).
+        unsafe { !(*self.spare.get()).is_empty() }
     }
 
     fn spare_core(&self) -> Result<*const Core, StackError> {

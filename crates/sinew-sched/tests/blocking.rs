@@ -142,7 +142,9 @@ fn a_call_that_is_cancelled_in_the_queue_is_not_begun() {
         queued.cancel();
         assert!(queued.join().unwrap().unwrap_err().is_cancelled());
         tally.assert_even(1); // withdrawn, while all threads are busy
-        assert!(runtime.dump().to_string().contains("0 calls queued, 1 running, of which nobody waits for 0"));
+        assert!(
+            runtime.dump().to_string().contains("0 calls queued, 1 running, of which nobody waits for 0")
+        );
         first.go.send(()).unwrap();
         busy.join().unwrap().unwrap();
         assert!(runtime.run(|| blocking(|| true).unwrap()).unwrap());
@@ -166,7 +168,11 @@ fn a_call_that_is_cancelled_while_it_runs_goes_on_alone_and_its_result_is_droppe
         gated.begun.recv().unwrap();
         task.cancel();
         assert!(task.join().unwrap().unwrap_err().is_cancelled());
-        assert!(runtime.dump().to_string().contains("1 running, of which nobody waits for 1"), "{}", runtime.dump());
+        assert!(
+            runtime.dump().to_string().contains("1 running, of which nobody waits for 1"),
+            "{}",
+            runtime.dump()
+        );
         assert_eq!(tally.dropped(), 0);
         gated.go.send(()).unwrap();
         dump_says(runtime, "0 running, of which nobody waits for 0");

@@ -104,6 +104,38 @@ pub unsafe fn switch(save: *mut StackPointer, to: StackPointer) {
     }
 }
 
+/// Calls `look(argument)` on the running stack, and lets whoever walks the frames up from there go on in those of the
+/// stack that is suspended at `sp`, as if that had made the call.
+///
+/// The unwind information says so: the caller's frame is where [`switch`] left it, with the two registers that it saved;
+/// the compiler of the function that switched takes all others for lost.
+///
+/// # Safety
+///
+/// `sp` is the saved pointer of a stack that is suspended in [`switch`] and stays so during the call. `look` only reads
+/// what it finds; it must not unwind, since that would go on on the other stack.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn call_above(
+    sp: StackPointer,
+    look: extern "C" fn(*mut ()),
+    argument: *mut (),
+) {
+    naked_asm!(
+        ".cfi_startproc",
+        "push rbx",
+        "mov rbx, rdi",
+        ".cfi_def_cfa rbx, 24",
+        ".cfi_offset rip, -24",
+        ".cfi_offset rbx, -16",
+        ".cfi_offset rbp, -8",
+        "mov rdi, rdx",
+        "call rsi",
+        "pop rbx",
+        "ret",
+        ".cfi_endproc",
+    )
+}
+
 /// Goes on with `to` and never comes back to the running stack.
 ///
 /// # Safety

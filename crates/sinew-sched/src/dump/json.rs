@@ -26,6 +26,9 @@ pub(super) fn of(dump: &Dump) -> String {
             Object::write(text, |object| of_worker(object, worker))
         });
         object.array("tasks", &dump.tasks, |text, task| Object::write(text, |object| of_task(object, task)));
+        object.array("unanswered", &dump.unanswered, |text, worker| {
+            write!(text, "{worker}").unwrap_or_else(no_error);
+        });
     });
     text
 }
@@ -77,6 +80,14 @@ fn of_task(object: &mut Object<'_>, task: &TaskDump) {
         None => object.text.push_str("null"),
         Some(wait) => Object::write(object.text, |object| of_wait(object, wait)),
     }
+    object.array("fibers", &task.fibers, |text, fiber| {
+        Object::write(text, |object| {
+            object.number("id", fiber.id);
+            object.optional_string("name", fiber.name.as_deref());
+            object.string("created_at", &fiber.created_at);
+        });
+    });
+    object.array("backtrace", &task.backtrace, |text, frame| string(text, frame));
 }
 
 fn of_wait(object: &mut Object<'_>, wait: &Wait) {

@@ -1,6 +1,6 @@
 //! What a runtime is doing, for whoever looks at one that hangs.
 //!
-//! A dump reads atomics, the list of slots and the table of names. It waits for no worker and no task, and touches no
+//! Without backtraces ([`backtrace`]), a dump reads atomics, the list of slots and the table of names. It waits for no worker and no task, and touches no
 //! cell and no stack that belongs to either, so it may be made at any time and on any thread. Each task is seen as it is
 //! at one moment ([`crate::notes`]), all of them at different ones. What was not the same from the beginning to the end of
 //! a look is left out.
@@ -8,8 +8,10 @@
 //! The locks that it takes, of the lists of slots and names, are held by others for some instructions only, and never
 //! while code of a task runs.
 
+mod backtrace;
 mod json;
 mod kind;
+pub(crate) mod signal;
 mod task;
 mod worker;
 
@@ -20,6 +22,8 @@ use sinew_core::Instant;
 
 use crate::blocking::pool::BlockingDump;
 use crate::shared::Shared;
+pub(crate) use backtrace::Request;
+pub use backtrace::{Backtraces, FiberDump};
 pub use kind::WaitKind;
 pub use task::{HandleState, TaskDump, TaskState, Wait};
 pub use worker::{WorkerDump, WorkerState};
@@ -50,6 +54,8 @@ pub struct Dump {
     pub workers: Vec<WorkerDump>,
     /// The tasks: those that have not ended, and those that have but whose result nobody has taken.
     pub tasks: Vec<TaskDump>,
+    /// The workers that were asked for backtraces and did not answer in time: they run a task for too long.
+    pub unanswered: Vec<usize>,
 }
 
 impl Shared {
@@ -70,6 +76,7 @@ impl Shared {
             blocking: self.blocking.counts(),
             workers,
             tasks,
+            unanswered: Vec::new(),
         }
     }
 }
@@ -101,6 +108,9 @@ impl fmt::Display for Dump {
             "blocking: {threads} threads, {idle} idle; {queued} calls queued, {running} running, of which nobody waits for {alone}"
         )?;
         self.workers.iter().try_for_each(|worker| worker.write(f, self.now))?;
+        for worker in &self.unanswered {
+            writeln!(f, "worker {worker} did not answer: the tasks that belong to it have no backtraces")?;
+        }
         let live = || self.tasks.iter().filter(|task| task.state != TaskState::Ended);
         live().take(MOST_SHOWN).try_for_each(|task| task.write(f, self.now))?;
         let shown = live().count();

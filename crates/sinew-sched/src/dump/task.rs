@@ -9,7 +9,7 @@ use sinew_core::Instant;
 use sinew_fiber::Level;
 use sinew_sync::atomic::Ordering;
 
-use super::{WaitKind, rounded};
+use super::{FiberDump, WaitKind, rounded};
 use crate::notes::{Noted, age, worker_of};
 use crate::shared::{Inbox, Shared};
 use crate::slots::TaskId;
@@ -85,6 +85,10 @@ pub struct TaskDump {
     /// For how long it has been parked, or, if it never has, since it was spawned. Too long by up to 61 turns of its worker
     /// and some milliseconds.
     pub since: Option<Duration>,
+    /// The fibers that it is in, the outermost first, if backtraces were asked for and it is parked.
+    pub fibers: Vec<FiberDump>,
+    /// The frames of its stack, the innermost first, and those of the fibers around it, likewise.
+    pub backtrace: Vec<String>,
 }
 
 impl Shared {
@@ -127,8 +131,22 @@ impl Shared {
         };
         let Seen { id, notified, .. } = seen;
         let wait = noted.map(wait_of);
-        let task_dump =
-            TaskDump { id, name: None, state, notified, level, handle, worker, spawned_at, wait, since };
+        let (fibers, backtrace) = (Vec::new(), Vec::new());
+        let name = None; // which has a lock, taken once for all
+        let task_dump = TaskDump {
+            id,
+            name,
+            state,
+            notified,
+            level,
+            handle,
+            worker,
+            spawned_at,
+            wait,
+            since,
+            fibers,
+            backtrace,
+        };
         // The rest may be about the next task of the slot: then this one has ended.
         (task.state.id() == id).then_some(task_dump)
     }
@@ -206,7 +224,11 @@ impl TaskDump {
         if let Some(site) = self.spawned_at {
             write!(f, "; spawned at {}:{}", site.file(), site.line())?;
         }
-        writeln!(f)
+        writeln!(f)?;
+        for FiberDump { id, name, created_at } in &self.fibers {
+            writeln!(f, "    in fiber {}#{id}, created at {created_at}", name.as_deref().unwrap_or(""))?;
+        }
+        self.backtrace.iter().enumerate().try_for_each(|(at, frame)| writeln!(f, "    {at}: {frame}"))
     }
 }
 

@@ -76,7 +76,7 @@ impl Shared {
             is_temporary: index >= self.base,
             state,
             since: age(inbox.own.stamp.load(Ordering::Relaxed), self.clock.coarse()),
-            is_watched: inbox.watch.is_on(),
+            is_watched: inbox.watch.is_watched(),
             has_mail: !inbox.is_empty(),
             new: queues.new.len(),
             woken: queues.woken.len(),

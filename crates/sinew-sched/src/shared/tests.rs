@@ -50,6 +50,27 @@ fn a_worker_never_sleeps_through_a_task_that_is_injected() {
     });
 }
 
+/// The same for a request for a dump: the worker sees it, and what is asked.
+#[test]
+fn a_worker_never_sleeps_through_a_request() {
+    model("shared_ask_or_sleep", || {
+        let shared = shared();
+        let worker = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                while !shared.inboxes[0].watch.is_asked() {
+                    shared.sleep(0, None);
+                }
+                shared.inboxes[0].watch.answers();
+                shared.inboxes[0].requests.lock().len()
+            })
+        };
+        shared.inboxes[0].requests.lock().push(Arc::new(Request::new(1, 1)));
+        shared.ask_all();
+        assert_eq!(worker.join().unwrap(), 1);
+    });
+}
+
 /// A worker lies down while another, which was idle, has found something: it is woken, or sees that somebody works.
 #[test]
 fn somebody_looks_after_a_worker_that_goes_to_work() {

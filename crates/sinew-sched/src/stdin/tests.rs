@@ -60,7 +60,7 @@ fn a_read_that_is_given_up_loses_nothing_and_leaves_no_call_behind() {
     for _ in 0..100 {
         let reader = input.clone();
         let task = runtime.spawn(move || line(&reader));
-        while !runtime.dump().contains("1 running, of which nobody waits for 0") {
+        while !runtime.dump().to_string().contains("1 running, of which nobody waits for 0") {
             std::thread::yield_now();
         }
         writer.write_all(b"x").unwrap();

@@ -234,7 +234,7 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     // SAFETY: the kernel passes the registers of who was interrupted.
     let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     let address = registers[libc::REG_RIP as usize] as usize;
-    if !worker::current().is_some_and(|worker| worker.answer(address)) {
+    if !worker::current().is_some_and(|worker| worker.answer_sysmon(address)) {
         chain(signal, info, context);
     }
     // SAFETY: as above.

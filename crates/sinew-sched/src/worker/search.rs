@@ -16,7 +16,7 @@ use crate::counters::count;
 use crate::placement;
 use crate::queues::Steal;
 use crate::shared::OVERDUE;
-use crate::task::Task;
+use crate::task::{Home, Task};
 
 /// Every how many turns the global queue, the inbox and the timers are looked at although there is local work.
 const FAIR: u32 = 61;
@@ -107,19 +107,38 @@ impl Worker {
         self.shared.wake_one();
     }
 
-    /// The next task that is here, if there is one.
+    /// The next task that is here, if there is one. Whether this is the stack of a `core`'s loop, and not of a task,
+    /// decides where requests are answered.
     #[inline]
-    pub(super) fn find(&self) -> Option<&'static Task> {
+    pub(super) fn find(&self, in_loop: bool) -> Option<&'static Task> {
         match self.mode.get() {
             Mode::Free => (),
-            Mode::Steps(left) => return self.find_stepping(left),
-            Mode::Temporary { .. } => return self.find_temporarily(),
+            Mode::Steps(left) => return self.find_stepping(left, in_loop),
+            Mode::Temporary { .. } => return self.find_temporarily(in_loop),
         }
         let found = self.find_any();
+        if self.inbox.watch.is_on() { self.find_watched(found, in_loop) } else { found }
+    }
+
+    /// What becomes of `found` on a worker that is watched, or asked something.
+    #[cold]
+    fn find_watched(&self, found: Option<&'static Task>, in_loop: bool) -> Option<&'static Task> {
         let watch = &self.inbox.watch;
-        if watch.is_on() {
+        if watch.is_watched() {
             let waiting = !self.ready.is_empty() || !self.queues.handed.is_empty();
             self.stopwatch.turn(watch, found, waiting);
+        }
+        if watch.is_asked() {
+            if in_loop {
+                self.answer();
+            } else if self.has_spare_core() {
+                // A task's stack may be too small for that: the loop of a spare core comes first, and finds it again.
+                found.into_iter().for_each(|task| match task.home() {
+                    Home::None => self.put_back(task),
+                    _ => self.queue_woken(task),
+                });
+                return None;
+            }
         }
         found
     }
@@ -158,7 +177,10 @@ impl Worker {
 
     /// The next task, wherever it is, if there are turns left; it takes one of them.
     #[cold]
-    fn find_stepping(&self, left: u64) -> Option<&'static Task> {
+    fn find_stepping(&self, left: u64, in_loop: bool) -> Option<&'static Task> {
+        if in_loop && self.inbox.watch.is_asked() {
+            self.answer();
+        }
         if left == 0 {
             return None;
         }
@@ -225,7 +247,7 @@ impl Worker {
                 (0..LOOKS).take_while(|_| may_spin && self.inbox.is_empty()).for_each(|_| spin_loop());
                 self.receive();
                 self.timers().expire(&self.shared.clock);
-                let found = self.find().or_else(|| self.steal());
+                let found = self.find(true).or_else(|| self.steal());
                 if let Some(task) = found {
                     if looked {
                         self.searches_in_vain.set(0);

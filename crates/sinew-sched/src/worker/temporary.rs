@@ -34,7 +34,10 @@ pub(super) enum Nothing {
 impl Worker {
     /// The next task for a temporary worker, as far as it need not be taken from another's deque of bodies.
     #[cold]
-    pub(super) fn find_temporarily(&self) -> Option<&'static Task> {
+    pub(super) fn find_temporarily(&self, in_loop: bool) -> Option<&'static Task> {
+        if in_loop && self.inbox.watch.is_asked() {
+            self.answer();
+        }
         let turn = self.next_turn();
         self.receive();
         self.timers().expire(&self.shared.clock);

@@ -1,0 +1,191 @@
+//! A dump has backtraces of tasks that are parked, taken by their workers, and nothing notices.
+#![cfg(not(any(loom, shuttle)))]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use sinew_fiber::{Fiber, Value};
+use sinew_sched::sync::Semaphore;
+use sinew_sched::{Backtraces, Dump, Runtime, TaskDump, TaskId, TaskState, WorkerState, spawn, yield_now};
+
+#[inline(never)]
+fn waits_for_ever(gate: &Semaphore) {
+    gate.acquire(1).unwrap().forget();
+    std::hint::black_box(());
+}
+
+#[inline(never)]
+fn calls_what_waits(gate: &Semaphore) {
+    waits_for_ever(gate);
+    std::hint::black_box(());
+}
+
+fn find(dump: &Dump, id: TaskId) -> &TaskDump {
+    dump.tasks.iter().find(|task| task.id == id).unwrap_or_else(|| panic!("{id} is missing in\n{dump}"))
+}
+
+/// Where the first frame is that names this function.
+fn place(task: &TaskDump, function: &str) -> usize {
+    let named = task.backtrace.iter().position(|frame| frame.contains(function));
+    named.unwrap_or_else(|| panic!("{function} is missing in {:#?}", task.backtrace))
+}
+
+/// A dump that all workers have answered for: on a busy machine they may be late.
+fn answered(dump: impl Fn() -> Dump) -> Dump {
+    loop {
+        let dump = dump();
+        if dump.unanswered.is_empty() {
+            return dump;
+        }
+    }
+}
+
+/// Waits until so many tasks are parked.
+fn wait_until_parked(runtime: &Runtime, tasks: usize) {
+    while runtime.dump().tasks.iter().filter(|task| task.state == TaskState::Parked).count() < tasks {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_parked_task_shows_the_functions_that_it_waits_in() {
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let gate = Arc::new(Semaphore::new(0));
+    let waits = gate.clone();
+    let task = runtime.spawn(move || calls_what_waits(&waits));
+    wait_until_parked(&runtime, 1);
+    let dump = answered(|| runtime.dump_with(Backtraces::UpTo(10)));
+    let shown = find(&dump, task.id());
+    assert!(place(shown, "waits_for_ever") < place(shown, "calls_what_waits"), "{dump}");
+    let at = &shown.backtrace[place(shown, "calls_what_waits")];
+    assert!(at.contains("dump_backtraces.rs:"), "{at}");
+    assert!(dump.to_string().contains("waits_for_ever") && dump.to_json().contains("waits_for_ever"));
+    gate.add_permits(1);
+    task.join().unwrap();
+}
+
+#[test]
+fn a_task_shows_the_fibers_that_it_waits_in_and_their_stacks() {
+    let runtime = Runtime::builder().build_current_thread().unwrap();
+    let gate = Arc::new(Semaphore::new(0));
+    let waits = gate.clone();
+    let task = runtime.spawn(move || {
+        let outer = Fiber::new(move |_: Value| {
+            let inner = Fiber::new(move |_: Value| calls_what_waits(&waits)).unwrap();
+            let _ = inner.resume(()).unwrap();
+        });
+        let _ = outer.unwrap().resume(()).unwrap();
+    });
+    runtime.run_until_idle();
+    let dump = runtime.dump_with(Backtraces::UpTo(1));
+    let shown = find(&dump, task.id());
+    assert_eq!(shown.fibers.len(), 2, "{dump}");
+    assert!(shown.fibers.iter().all(|fiber| fiber.created_at.contains("dump_backtraces.rs")), "{dump}");
+    let resumes: Vec<_> = shown.backtrace.iter().filter(|frame| frame.contains("::resume")).collect();
+    assert!(resumes.len() >= 2, "each fiber's resumer is shown: {:#?}", shown.backtrace);
+    place(shown, "calls_what_waits");
+    gate.add_permits(1);
+    runtime.run_until_idle();
+    task.join().unwrap();
+}
+
+#[test]
+fn so_many_tasks_have_a_backtrace_and_no_more() {
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let gate = Arc::new(Semaphore::new(0));
+    for _ in 0..20 {
+        let gate = gate.clone();
+        runtime.spawn(move || waits_for_ever(&gate)).detach();
+    }
+    wait_until_parked(&runtime, 20);
+    let traced = |dump: Dump| dump.tasks.iter().filter(|task| !task.backtrace.is_empty()).count();
+    assert_eq!(traced(answered(|| runtime.dump_with(Backtraces::UpTo(7)))), 7);
+    assert_eq!(traced(answered(|| runtime.dump_with(Backtraces::UpTo(100)))), 20);
+    assert_eq!(traced(runtime.dump_with(Backtraces::None)), 0);
+    gate.add_permits(20);
+}
+
+#[test]
+fn a_worker_that_is_stuck_is_named_with_its_task() {
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let (begun, stop) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (begins, stops) = (begun.clone(), stop.clone());
+    let stuck = runtime.task().name("stuck").spawn(move || {
+        begins.store(true, Ordering::Release);
+        while !stops.load(Ordering::Acquire) {
+            std::hint::spin_loop();
+        }
+    });
+    while !begun.load(Ordering::Acquire) {
+        std::thread::yield_now();
+    }
+    let dump = runtime.dump_with(Backtraces::UpTo(10));
+    let worker = find(&dump, stuck.id()).worker.unwrap();
+    assert!(dump.unanswered.contains(&worker), "{dump}");
+    assert_eq!(dump.workers[worker].state, WorkerState::Running(stuck.id()), "{dump}");
+    stop.store(true, Ordering::Release);
+    stuck.join().unwrap();
+}
+
+#[test]
+fn a_task_may_ask_for_the_others_of_its_own_worker() {
+    let runtime = Arc::new(Runtime::builder().workers(1).build().unwrap());
+    let gate = Arc::new(Semaphore::new(0));
+    let waits = gate.clone();
+    let task = runtime.spawn(move || calls_what_waits(&waits));
+    wait_until_parked(&runtime, 1);
+    let asks = runtime.clone();
+    let dump = runtime.run(move || asks.dump_with(Backtraces::UpTo(10))).unwrap();
+    assert_eq!(dump.unanswered, Vec::<usize>::new(), "{dump}");
+    place(find(&dump, task.id()), "calls_what_waits");
+    gate.add_permits(1);
+    task.join().unwrap();
+}
+
+/// Tasks that wait, yield, migrate and end, while backtraces are taken all the time: all of them come to their ends.
+fn backtraces_of_a_busy_runtime(workers: usize) {
+    let runtime = Runtime::builder().workers(workers).build().unwrap();
+    let rounds = Arc::new(AtomicUsize::new(0));
+    let gate = Arc::new(Semaphore::new(1));
+    let busy: Vec<_> = (0..8)
+        .map(|n: u32| {
+            let (gate, rounds) = (gate.clone(), rounds.clone());
+            let body = move || {
+                while rounds.load(Ordering::Acquire) < 20 {
+                    drop(gate.acquire(1).unwrap());
+                    yield_now();
+                    spawn(yield_now).join().unwrap();
+                    let _ = sinew_sched::block_on(sinew_sched::sleep_async(Duration::from_micros(10)));
+                }
+            };
+            match n {
+                0 => runtime.spawn_future(async {
+                    for _ in 0..100 {
+                        sinew_sched::sleep_async(Duration::from_micros(10)).await;
+                    }
+                }),
+                // SAFETY: it holds nothing that belongs to a thread.
+                1 => unsafe { runtime.task().spawn_migrating(body) },
+                _ => runtime.spawn(body),
+            }
+        })
+        .collect();
+    for _ in 0..20 {
+        let dump = runtime.dump_with(Backtraces::UpTo(4));
+        assert_eq!(dump.workers.len(), workers);
+        rounds.fetch_add(1, Ordering::Release);
+    }
+    busy.into_iter().for_each(|task| task.join().unwrap());
+    assert_eq!(runtime.shutdown(Duration::from_secs(60)).left, 0);
+}
+
+#[test]
+fn backtraces_of_a_busy_worker_change_nothing() {
+    backtraces_of_a_busy_runtime(1);
+}
+
+#[test]
+fn backtraces_of_eight_busy_workers_change_nothing() {
+    backtraces_of_a_busy_runtime(8);
+}

@@ -1,0 +1,74 @@
+//! A signal prints a dump, if the builder said so.
+#![cfg(not(any(loom, shuttle)))]
+
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use sinew_sched::{Runtime, TaskState, sleep};
+
+/// Set in the process that is sent a signal.
+const CHILD: &str = "SINEW_DUMP_SIGNAL_CHILD";
+
+#[test]
+fn a_signal_prints_a_dump_and_the_process_goes_on() {
+    if std::env::var_os(CHILD).is_some() {
+        return child();
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_signal_prints_a_dump_and_the_process_goes_on", "--nocapture"])
+        .env(CHILD, "1")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut text = String::new();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    // Twice: the handler stays, and the process went on.
+    while text.matches("whose result nobody has taken").count() < 2 {
+        let line = lines.next().unwrap_or_else(|| panic!("the process has ended after\n{text}")).unwrap();
+        text += &line;
+        text.push('\n');
+    }
+    child.kill().unwrap();
+    let _ = child.wait();
+    assert_eq!(text.matches("runtime: 1 workers, 1 tasks").count(), 2, "{text}");
+    assert!(text.contains("\"by signal\": parked") && text.contains("sleeps_by_signal"), "{text}");
+}
+
+#[inline(never)]
+fn sleeps_by_signal() {
+    sleep(Duration::from_secs(3600));
+    std::hint::black_box(());
+}
+
+fn child() {
+    let ended = Runtime::builder().workers(1).dump_on_signal(libc::SIGUSR1).build().unwrap();
+    drop(ended); // it is not shown
+    let runtime = Runtime::builder().workers(1).dump_on_signal(libc::SIGUSR1).build().unwrap();
+    let quiet = Runtime::builder().workers(1).build().unwrap();
+    let task = runtime.task().name("by signal").spawn(sleeps_by_signal);
+    while runtime.dump().tasks.iter().all(|task| task.state != TaskState::Parked) {
+        std::thread::yield_now();
+    }
+    for _ in 0..2 {
+        // SAFETY: the signal has a handler.
+        unsafe { libc::raise(libc::SIGUSR1) };
+    }
+    drop(task.join()); // until the process is killed
+    drop(quiet);
+}
+
+#[test]
+fn signals_that_cannot_be_handled_are_errors() {
+    let kind = |signal| Runtime::builder().workers(1).dump_on_signal(signal).build().unwrap_err().kind();
+    assert_eq!(kind(libc::SIGSEGV), ErrorKind::InvalidInput);
+    assert_eq!(kind(-1), ErrorKind::InvalidInput);
+    assert_eq!(kind(libc::SIGKILL), ErrorKind::InvalidInput);
+    extern "C" fn another(_: libc::c_int) {}
+    // SAFETY: the handler does nothing.
+    unsafe { libc::signal(libc::SIGUSR2, another as *const () as usize) };
+    let error = Runtime::builder().workers(1).dump_on_signal(libc::SIGUSR2).build().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    assert!(error.to_string().contains("has a handler already: take another"), "{error}");
+}
