@@ -15,5 +15,9 @@ mod readme {}
 mod channels {}
 
 #[cfg(doctest)]
+#[doc = include_str!("operations.md")]
+mod operations {}
+
+#[cfg(doctest)]
 #[doc = include_str!("scheduler.md")]
 mod scheduler {}

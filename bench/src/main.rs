@@ -16,6 +16,7 @@ mod idle;
 mod lock;
 mod measure;
 mod placement;
+mod stall;
 mod task;
 
 use std::process::ExitCode;
@@ -84,6 +85,7 @@ fn benches() -> impl Iterator<Item = &'static Bench> {
         &task::BENCHES,
         &idle::BENCHES,
         &placement::BENCHES,
+        &stall::BENCHES,
         &lock::BENCHES,
         &channel::BENCHES,
     ];
