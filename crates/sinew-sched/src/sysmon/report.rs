@@ -2,9 +2,8 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc; // a model's has no trait objects
 use std::time::Duration;
-
-use sinew_sync::Arc;
 
 use crate::slots::TaskId;
 
