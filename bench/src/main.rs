@@ -18,6 +18,7 @@ mod lock;
 mod measure;
 mod net;
 mod placement;
+mod stall;
 mod task;
 
 use std::process::ExitCode;
@@ -95,6 +96,7 @@ fn benches() -> impl Iterator<Item = &'static Bench> {
         &task::BENCHES,
         &idle::BENCHES,
         &placement::BENCHES,
+        &stall::BENCHES,
         &lock::BENCHES,
         &channel::BENCHES,
         &dump::BENCHES,

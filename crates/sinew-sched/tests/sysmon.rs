@@ -320,3 +320,33 @@ fn a_manual_clock_does_not_notice_temporary_workers() {
         });
     }
 }
+
+/// How often the threads of runtimes have gone to sleep so far.
+fn sleeps() -> Option<u64> {
+    let mut sum = 0;
+    for thread in std::fs::read_dir("/proc/self/task").unwrap() {
+        let status = std::fs::read_to_string(thread.unwrap().path().join("status")).ok()?;
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
+        if field("Name:").starts_with("sinew-") {
+            sum += field("voluntary_ctxt_switches:").parse::<u64>().unwrap();
+        }
+    }
+    Some(sum)
+}
+
+/// Also after temporary workers were there. If anybody got up at a tick, two counts would never be the same.
+#[test]
+fn nobody_gets_up_while_there_is_nothing_to_do() {
+    with_runtime(quick(2, 2), |runtime| {
+        let gate = Gate::default();
+        let stuck = [keep_a_worker(runtime, &gate), keep_a_worker(runtime, &gate)];
+        movable_work_is_done(runtime);
+        gate.open();
+        stuck.into_iter().for_each(|task| task.join().unwrap());
+        spin_until(|| {
+            let before = sleeps();
+            std::thread::sleep(Duration::from_millis(100));
+            before.is_some() && before == sleeps()
+        });
+    });
+}

@@ -2,9 +2,8 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc; // a model's has no trait objects
 use std::time::Duration;
-
-use sinew_sync::Arc;
 
 use crate::slots::TaskId;
 
@@ -69,7 +68,8 @@ pub struct Frame {
 impl Stall {
     /// The function that the frames, innermost first, say that a task is in.
     pub(super) fn site_of(backtrace: &[Frame]) -> Option<String> {
-        const OURS: [&str; 6] = ["std::", "core::", "alloc::", "sinew_", "__rustc", "rust_"];
+        const OURS: [&str; 7] =
+            ["std::", "core::", "alloc::", "sinew_fiber::", "sinew_sched::", "__rustc::", "backtrace::"];
         let named = || backtrace.iter().filter_map(|frame| frame.function.as_deref());
         let is_user = |name: &&str| {
             let path = name.trim_start_matches(['<', '&', '*']);
@@ -166,5 +166,27 @@ impl Hook {
 impl fmt::Debug for Hook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_some() { "a function" } else { "stderr" })
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_site_is_the_innermost_function_of_the_user() {
+        let site = |names: &[&str]| {
+            let frame = |name: &&str| Frame { address: 1, function: Some((*name).to_owned()), source: None };
+            Stall::site_of(&names.iter().map(frame).collect::<Vec<_>>())
+        };
+        let names =
+            ["read", "<std::fs::File as std::io::Read>::read", "app::load", "sinew_sched::worker::core_main"];
+        assert_eq!(site(&names).as_deref(), Some("app::load"));
+        assert_eq!(
+            site(&["<app::Codec as core::fmt::Debug>::fmt", "app::load"]).as_deref(),
+            Some("<app::Codec as core::fmt::Debug>::fmt")
+        );
+        assert_eq!(site(&["memcpy", "sinew_sched::worker::core_main"]).as_deref(), Some("memcpy"));
+        assert_eq!(site(&[]), None);
     }
 }
