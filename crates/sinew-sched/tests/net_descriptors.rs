@@ -8,9 +8,11 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use sinew_sched::fd::{self, Interest};
 use sinew_sched::net::TcpListener;
-use sinew_sched::{Runtime, spawn, spawn_future};
+use sinew_sched::{Elapsed, ManualClock, Runtime, sleep, spawn, spawn_future, timeout};
 
 const CONNECTIONS: usize = 5;
 
@@ -53,15 +55,15 @@ fn child() -> io::Result<()> {
     let limit = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
     // SAFETY: the limit is ours.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
-    let runtime = Runtime::builder().workers(2).build()?;
+    let runtime = Runtime::builder().workers(2).manual_clock(&ManualClock::new()).build()?;
     runtime
         .run(|| {
             for episode in 0..3 {
                 let listener = TcpListener::bind("127.0.0.1:0")?;
                 let address = listener.local_addr()?;
-                let first = spawn(move || listener.accept().map(|_| listener)); // so that it has waited once
-                drop(TcpStream::connect(address)?);
-                let listener = first.join().unwrap()?;
+                // A wait, so that the descriptors that waits need are there.
+                let waited = timeout(Duration::from_secs(1), || listener.accept().is_ok());
+                assert_eq!(waited, Err(Elapsed));
 
                 let clients: Vec<_> =
                     (0..CONNECTIONS).map(|_| TcpStream::connect(address)).collect::<io::Result<_>>()?;
@@ -97,7 +99,10 @@ fn child() -> io::Result<()> {
         .unwrap()
 }
 
-/// The parent has seen what was said. The worker waits meanwhile; there is another one.
+/// The parent has seen what was said. Then there are many more tries, by the manual clock, and nothing to say of them.
 fn continue_when_told() -> io::Result<()> {
-    io::stdin().read_exact(&mut [0; 1])
+    fd::wait(io::stdin(), Interest::READ, None)?;
+    io::stdin().read_exact(&mut [0; 1])?;
+    sleep(Duration::from_secs(10));
+    Ok(())
 }
