@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use sinew_sched::net::{TcpListener, TcpStream};
 use sinew_sched::{Elapsed, ManualClock, Runtime, now, spawn, spawn_future, timeout, yield_now};
 use socket2::{Domain, Socket, Type};
-use sockets::{fill, in_tasks, is_cancelled, run, tcp_pair};
+use sockets::{in_tasks, is_cancelled, run, tcp_pair, write_until_error};
 use support::with_runtime;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -44,12 +44,11 @@ fn a_read_that_waits_for_too_long_times_out_and_loses_nothing() {
 #[test]
 fn a_write_that_waits_for_too_long_times_out() {
     with_time(|| {
-        let (one, mut other) = tcp_pair()?;
+        let (one, other) = tcp_pair()?;
         other.set_write_timeout(Some(HOUR))?;
-        let filled = fill(&other)?;
-        assert_eq!(other.write(b"more").unwrap_err().kind(), ErrorKind::TimedOut);
-        drop(other);
-        assert_eq!(sockets::read_all(one)?.len(), filled);
+        let (written, error) = write_until_error(other);
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert_eq!(sockets::read_all(one)?.len(), written);
         Ok(())
     });
 }
@@ -60,10 +59,9 @@ fn a_thread_that_reads_or_writes_for_too_long_is_told_and_not_early() {
     let limit = Duration::from_millis(20);
     other.set_read_timeout(Some(limit)).unwrap();
     other.set_write_timeout(Some(limit)).unwrap();
-    fill(&other).unwrap();
     let start = Instant::now();
     assert_eq!(other.read(&mut [0; 1]).unwrap_err().kind(), ErrorKind::TimedOut);
-    assert_eq!(other.write(b"more").unwrap_err().kind(), ErrorKind::TimedOut);
+    assert_eq!(write_until_error(&other).1.kind(), ErrorKind::TimedOut);
     assert!(start.elapsed() >= 2 * limit);
 }
 
@@ -122,25 +120,27 @@ fn a_connect_that_is_cancelled_tries_no_other_address() {
 fn calls_that_wait_end_when_their_task_is_cancelled_and_the_socket_works_on() {
     in_tasks(|| {
         let (mut one, other) = tcp_pair()?;
-        let filled = fill(&other)?;
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let (reads, writes, listens) = (other.try_clone()?, other.try_clone()?, listener.try_clone()?);
         let tasks = [
-            spawn(move || (&reads).read(&mut [0; 1]).map(drop)),
-            spawn(move || (&writes).write(b"x").map(drop)),
-            spawn(move || listens.accept().map(drop)),
+            spawn(move || (&reads).read(&mut [0; 1]).map(|_| 0).map_err(|error| (0, error))),
+            spawn(move || Err(write_until_error(writes))),
+            spawn(move || listens.accept().map(|_| 0).map_err(|error| (0, error))),
         ];
         yield_now();
+        let mut written = 0;
         for task in tasks {
             task.cancel();
-            assert!(is_cancelled(&task.join().unwrap().unwrap_err()));
+            let (more, error) = task.join().unwrap().unwrap_err();
+            assert!(is_cancelled(&error));
+            written += more;
         }
         drop(StdStream::connect(listener.local_addr()?)?);
         listener.accept()?;
         one.write_all(b"a")?;
         (&other).read_exact(&mut [0; 1])?;
         drop(other);
-        assert_eq!(sockets::read_all(one)?.len(), filled);
+        assert_eq!(sockets::read_all(one)?.len(), written);
         Ok(())
     });
 }

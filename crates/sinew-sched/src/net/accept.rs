@@ -3,33 +3,41 @@
 //! A connection that is gone before it was accepted is nobody's business: the next one is taken. If there is no
 //! descriptor for it, or no memory, the connection stays in the queue of the system, and another try would fail as
 //! well: so the next one comes after a pause, which doubles from [`SHORTEST`] to [`LONGEST`] until there is enough
-//! again. Each such time is reported once.
+//! again. That is reported, and not again until nothing has been lacking for a while ([`CALM`]): one who is at the limit
+//! has a descriptor now and then.
 
 use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-use sinew_sync::atomic::{AtomicBool, Ordering};
+use sinew_sync::atomic::{AtomicU64, Ordering};
 use socket2::{SockAddr, SockRef};
 
 use super::pause::Pause;
 use super::socket::Socket;
+use crate::clock::now;
 use crate::reactor::Interest;
 use crate::sleep_async;
 
 const SHORTEST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_secs(1);
 
+/// After so long without a lack, another one is news.
+const CALM: Duration = Duration::from_secs(10);
+
+/// No time at all.
+const NEVER: u64 = u64::MAX;
+
 /// Who accepts connections for a listener.
 pub(super) struct Acceptor {
-    /// There was a lack of something the last time, and it was reported.
-    lacks: AtomicBool,
+    /// When something was lacking the last time.
+    lacked: AtomicU64,
 }
 
 impl Acceptor {
     pub(super) fn new() -> Acceptor {
-        Acceptor { lacks: AtomicBool::new(false) }
+        Acceptor { lacked: AtomicU64::new(NEVER) }
     }
 
     /// The next connection, in non-blocking mode, and who it is from.
@@ -64,18 +72,14 @@ impl Acceptor {
         match accepted {
             Err(error) if is_of_connection(&error) => Accepted::Again,
             Err(error) if is_lack(&error) => {
-                if !self.lacks.swap(true, Ordering::Relaxed) {
+                let now = now().as_nanos();
+                let last = self.lacked.swap(now, Ordering::Relaxed);
+                if last == NEVER || Duration::from_nanos(now.saturating_sub(last)) >= CALM {
                     report_no_descriptors(&Address(listener.get()), &error);
                 }
                 Accepted::Later
             }
-            Ok(accepted) => {
-                if self.lacks.load(Ordering::Relaxed) {
-                    self.lacks.store(false, Ordering::Relaxed);
-                }
-                Accepted::Done(Ok(accepted))
-            }
-            error => Accepted::Done(error),
+            result => Accepted::Done(result),
         }
     }
 }

@@ -72,14 +72,14 @@ pub(crate) fn pattern(length: usize, seed: u8) -> Vec<u8> {
         .collect()
 }
 
-/// Writes until nothing more fits, which is known by a clone of the socket that does not wait.
-pub(crate) fn fill(stream: &TcpStream) -> io::Result<usize> {
-    let mut clone = std::net::TcpStream::from(stream.try_clone()?);
-    let mut filled = 0;
+/// Writes until a write fails: how much was written, and why no more. It is not known before how much that is: what the
+/// other side does not read is still on its way for a while.
+pub(crate) fn write_until_error(mut stream: impl Write) -> (usize, io::Error) {
+    let mut written = 0;
     loop {
-        match clone.write(&[7; 64 * 1024]) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(filled),
-            written => filled += written?,
+        match stream.write(&[7; 64 * 1024]) {
+            Ok(more) => written += more,
+            Err(error) => return (written, error),
         }
     }
 }
