@@ -138,11 +138,10 @@ impl<T> Channel<T> {
     #[cold]
     pub(super) fn end(&self, end: End) -> bool {
         let first = self.ending.set(end);
-        if first {
-            let mut state = self.state.lock();
-            state.close();
-            self.tell_all(state);
-        }
+        // Also for who comes second: whoever was first may not have got there yet.
+        let mut state = self.state.lock();
+        state.close();
+        self.tell_all(state);
         first
     }
 
