@@ -5,6 +5,11 @@
 //! node. Whoever drives it attempts it, enrolls a node, waits until the node is told, and lets the operation settle;
 //! [`block`] does that for a task or thread, [`Async`] in the polls of a future, and [`crate::select`] for several
 //! operations at once.
+//!
+//! A future may be polled with another waker each time. It gives its node the new one under the lock of the queue, and
+//! looks there whether it was told: whoever tells takes the waker that is there then, and wakes that.
+//!
+//! Models: `async_renewed_or_told`, `async_dropped_hands_on`, and of one that begins again, `events_taken_by_another`.
 
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
@@ -212,5 +217,70 @@ impl<C: Case> Drop for Async<C> {
 impl<C: Case> fmt::Debug for Async<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Async").field("waiting", &self.queued.get()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::pin::pin;
+    use std::task::{Wake, Waker};
+
+    use sinew_sync::thread::{self, Thread};
+    use sinew_sync::{model, model_bounded};
+
+    use super::*;
+    use crate::chan;
+
+    struct Unpark(Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    /// Polls `future` until it is ready, first of all with a waker that wakes nobody; parks in between.
+    pub(crate) fn drive<F: Future>(future: F) -> F::Output {
+        let mut future = pin!(future);
+        let waker = Waker::from(std::sync::Arc::new(Unpark(thread::current())));
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return output;
+        }
+        loop {
+            match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(output) => return output,
+                Poll::Pending => thread::park(),
+            }
+        }
+    }
+
+    #[test]
+    fn whoever_polled_a_future_last_is_woken() {
+        model("async_renewed_or_told", || {
+            let (sender, mut receiver) = chan::oneshot::channel();
+            let receives = thread::spawn(move || drive(receiver.recv_async()).unwrap());
+            sender.send(5).unwrap();
+            assert_eq!(receives.join().unwrap(), 5);
+        });
+    }
+
+    #[test]
+    fn what_a_future_that_is_dropped_was_given_reaches_the_next() {
+        model_bounded("async_dropped_hands_on", 3, || {
+            let (sender, receiver) = chan::bounded(1);
+            let drops = {
+                let receiver = receiver.clone();
+                thread::spawn(move || {
+                    let mut future = pin!(receiver.recv_async());
+                    future.as_mut().poll(&mut Context::from_waker(Waker::noop())).map(Result::unwrap)
+                })
+            };
+            sender.send(1).unwrap();
+            let received = match drops.join().unwrap() {
+                Poll::Ready(item) => item,
+                Poll::Pending => receiver.recv().unwrap(),
+            };
+            assert_eq!(received, 1);
+        });
     }
 }

@@ -5,7 +5,8 @@
 //! which the task looks at after every wake-up. It names the task by its id, so one that is used late, or never, does
 //! nothing to the slot's next task.
 //!
-//! Models: `events_answer_or_too_late`, `events_push_or_wait`, `events_hand_on`.
+//! Models: `events_answer_or_too_late`, `events_push_or_wait`, `events_hand_on`,
+//! `events_taken_by_another`.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -439,9 +440,11 @@ pub struct Told(pub(crate) String);
 
 #[cfg(test)]
 mod tests {
-    use sinew_sync::{model, thread};
+    use sinew_sync::{model, model_bounded, thread};
 
     use super::*;
+    use crate::case::Async;
+    use crate::case::tests::drive;
     use crate::wait::Waiting;
 
     fn event() -> Event {
@@ -494,5 +497,27 @@ mod tests {
             receiver.join().unwrap();
             assert!(events.is_empty());
         });
+    }
+
+    /// A receiver that was told finds that another has taken the event, and waits on.
+    #[test]
+    fn a_receiver_whose_event_was_taken_gets_the_next() {
+        let receives: [fn(&Events); 2] =
+            [|events| drop(events.recv().unwrap()), |events| drop(drive(Async::new(RecvEvent::new(events))))];
+        for receive in receives {
+            model_bounded("events_taken_by_another", 4, move || {
+                let events = Events::new();
+                let receiver = {
+                    let events = events.clone();
+                    thread::spawn(move || receive(&events))
+                };
+                assert!(events.sender().push(event()).is_none());
+                if events.try_recv().is_some() {
+                    assert!(events.sender().push(event()).is_none());
+                }
+                receiver.join().unwrap();
+                assert!(events.is_empty());
+            });
+        }
     }
 }

@@ -278,6 +278,9 @@ pub(crate) fn task_of(waker: &Waker) -> Option<TaskRef> {
 /// Calls a waker that is not ours. It may be any code: it must not block, and if it panics nobody else suffers.
 #[cold]
 pub(crate) fn wake_caught(waker: Waker) {
+    if sinew_sync::MODEL {
+        return waker.wake(); // a model has no fibers
+    }
     if let Err(raised) = catch(|| polling(|| waker.wake())) {
         eprintln!("a waker has panicked: {raised:#}");
     }

@@ -6,7 +6,8 @@
 //! "There is work" and "a worker sleeps" must not be missed by both sides. Each stores its own, passes a
 //! sequentially consistent fence, and then loads the other's:
 //!
-//! - a producer pushes, fences, and looks for somebody to wake ([`Shared::wake_one`], [`Inbox::push`]);
+//! - a producer pushes, fences, and looks for somebody to wake ([`Shared::wake_one`], [`Shared::push_to`]); whoever stops
+//!   the runtime, or moves its clock, says so, fences, and wakes all who sleep ([`Shared::wake_all`]);
 //! - a worker lies down, fences, and looks through all queues once more ([`Shared::sleep`]).
 //!
 //! Who is woken is settled by one exchange of that worker's bed: it is made awake by a waker, who then unparks the
@@ -31,8 +32,10 @@
 //!
 //! Workers may come and go while the runtime lasts: see [`service`].
 //!
-//! Models: `shared_push_or_sleep`, `shared_inject_or_sleep`, `shared_ask_or_sleep`, `shared_work_or_sleep`, `shared_clock_or_task`,
-//! `shared_clock_or_timer`, `shared_last_end_is_seen`, `shared_late_spawn_or_end`.
+//! Models: `shared_push_or_sleep`, `shared_inject_or_sleep`, `shared_ask_or_sleep`, `shared_backlog_or_sleep`, `shared_stop_or_sleep`,
+//! `shared_clock_moves_or_sleep`, `shared_two_wake_two`, `shared_work_or_sleep`, `shared_clock_or_task`,
+//! `shared_clock_or_timer`, `shared_last_end_is_seen`, `shared_close_or_end`, `shared_child_or_end`,
+//! `shared_late_spawn_or_end`.
 //!
 //! A runtime's `Shared` is never freed, nor are its slots: a waker may still be about to wake a worker when the
 //! task that it woke has ended, and the runtime with it. That is some hundred bytes per runtime and 128 for each task

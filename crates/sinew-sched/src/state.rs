@@ -83,8 +83,8 @@ impl StateWord {
     #[inline]
     pub(crate) fn publish(&self) {
         let word = self.0.load(Ordering::Relaxed);
-        debug_assert_eq!(word & PHASE, FREE);
-        self.0.store(word & !(PHASE | NOTIFIED) | READY, Ordering::Release);
+        debug_assert_eq!(word & (PHASE | NOTIFIED), FREE);
+        self.0.store(word & !PHASE | READY, Ordering::Release);
     }
 
     /// The task begins to run, or goes on: whatever woke it so far is used up by that. A wake-up that is missed here has
@@ -158,27 +158,35 @@ mod tests {
     use super::*;
 
     /// A task that parks until two flags are set, and a waker that sets them one by one: the task always ends,
-    /// having been enqueued once for each time that it was parked.
+    /// having been enqueued once for each time that it was parked; and who enqueues it sees what it did before it parked.
     #[test]
     fn state_unpark_is_not_lost() {
         model("state_unpark_is_not_lost", || {
             let state = Arc::new(StateWord::new(5));
             let flags = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
-            let queue = Arc::new(AtomicU64::new(0));
+            let (queue, parks) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
             state.publish();
             state.begin();
             let waker = {
-                let (state, flags, queue) = (state.clone(), flags.clone(), queue.clone());
+                let (state, flags, queue, parks) =
+                    (state.clone(), flags.clone(), queue.clone(), parks.clone());
                 thread::spawn(move || {
+                    let mut unparked = 0;
                     for flag in flags.iter() {
                         flag.store(1, Ordering::Relaxed);
                         if state.unpark(0) {
+                            unparked += 1;
+                            assert!(
+                                parks.load(Ordering::Relaxed) >= unparked,
+                                "its stack may still be in use"
+                            );
                             assert_eq!(queue.fetch_add(1, Ordering::Release), 0, "enqueued twice");
                         }
                     }
                 })
             };
             while flags.iter().any(|flag| flag.load(Ordering::Relaxed) == 0) {
+                parks.fetch_add(1, Ordering::Relaxed);
                 if state.commit_park() {
                     while queue.compare_exchange(1, 0, Ordering::Acquire, Ordering::Relaxed).is_err() {
                         thread::yield_now();

@@ -10,7 +10,7 @@
 //! the worker itself, which alone inserts, always sees what it wrote; any other only guesses by it, but knows that a
 //! worker was up when it wrote what is read.
 //!
-//! Model: `timers_ring_or_cancel`.
+//! Models: `timers_ring_or_cancel`, `timers_ring_or_clear`.
 
 use std::cell::Cell;
 use std::task::Waker;
@@ -201,6 +201,25 @@ mod tests {
             worker.join().unwrap();
             assert!(shared.injector.steal().success().is_some());
             assert!(shared.injector.steal().success().is_none(), "queued twice");
+        });
+    }
+
+    /// Whoever takes an alarm back has it, or it has rung by then.
+    #[test]
+    fn an_alarm_is_taken_back_or_has_rung() {
+        model("timers_ring_or_clear", || {
+            let (shared, task) = parked();
+            let timers = &shared.inboxes[0].timers;
+            let alarm = Box::new(Alarm::new(Ring::Unpark(task.reference())));
+            // SAFETY: it is cleared before it goes.
+            unsafe { timers.set(&raw const *alarm, Instant::from_nanos(1)) };
+            let worker = thread::spawn(move || timers.ring(Instant::from_nanos(1 << 40)));
+            // SAFETY: it was set above.
+            let cleared = unsafe { timers.clear(&raw const *alarm) };
+            assert_eq!(shared.injector.steal().success().is_some(), !cleared);
+            drop(alarm);
+            worker.join().unwrap();
+            assert!(shared.injector.steal().success().is_none(), "it has rung when it was taken back");
         });
     }
 }

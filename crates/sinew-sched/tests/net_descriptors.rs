@@ -124,7 +124,7 @@ fn hoard() -> Vec<File> {
 
 /// The parent has seen what was said. Then there are many more tries, by the manual clock, and nothing to say of them.
 fn continue_when_told() -> io::Result<()> {
-    fd::wait(io::stdin(), Interest::READ, None)?;
+    fd::wait(&io::stdin(), Interest::READ, None)?;
     io::stdin().read_exact(&mut [0; 1])?;
     sleep(Duration::from_secs(10));
     Ok(())

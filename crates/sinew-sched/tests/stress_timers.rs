@@ -364,3 +364,47 @@ fn new_tasks_of_a_kind_that_is_spread_run_although_their_spawner_spins() {
         }
     });
 }
+
+/// An idle worker rings the alarm of one that is stuck, which wakes a task of its own: it runs the task, and does not
+/// sleep. Nobody else would tell it.
+#[test]
+fn a_worker_that_rings_for_another_runs_what_it_wakes_of_its_own() {
+    let clock = ManualClock::new();
+    let builder = Runtime::builder().workers(2).manual_clock(&clock).safety_nets(false);
+    with_runtime(builder, |runtime| {
+        let release = Arc::new(AtomicBool::new(false));
+        let released = release.clone();
+        let stuck = runtime.spawn(move || {
+            timeout(Duration::from_secs(1), || {
+                let _ = scope(|scope| {
+                    // The other worker has to start it, and keeps it.
+                    drop(scope.task().name("child").spawn(|| sleep(Duration::from_secs(3600))));
+                    spin_until(|| released.load(Ordering::Acquire));
+                });
+            })
+        });
+        let says = |parts: &[&str]| {
+            let text = runtime.dump();
+            parts.iter().all(|part| text.contains(part))
+        };
+        spin_until(|| says(&["\"child\": parked"]));
+        spin_until(|| says(&[": asleep", "has not changed tasks since an idle worker looked"]));
+        clock.advance(Duration::from_secs(2)); // the deadline has passed, and who sleeps looks once
+        let slept = loop {
+            let text = runtime.dump();
+            if !text.contains("\"child\"") {
+                break None;
+            }
+            if text.contains(": asleep") && !text.contains("\"child\": parked") {
+                break Some(text);
+            }
+            std::thread::yield_now();
+        };
+        release.store(true, Ordering::Release);
+        if slept.is_some() {
+            clock.advance(Duration::from_secs(1)); // so that it ends
+        }
+        let _ = stuck.join().unwrap();
+        assert_eq!(slept, None, "its worker sleeps while it is ready");
+    });
+}

@@ -304,9 +304,7 @@ impl<T> Channel<T> {
     /// What is inside is dropped now, and not with the channel: whoever still has a sender may wait for what is in there,
     /// a question with the sender of its answer.
     fn last_receiver_goes(&self) {
-        if !self.end(End::Closed) {
-            flavour!(self, close()); // whoever has ended it may not have come so far
-        }
+        self.end(End::Closed);
         drop_all(&mut || {
             let slot = Slot::empty();
             flavour!(self, try_recv(&slot));

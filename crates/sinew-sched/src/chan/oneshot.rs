@@ -331,6 +331,7 @@ mod tests {
             let (sender, mut receiver) = channel();
             let receives = thread::spawn(move || {
                 let first = receiver.recv_until(Instant::from_nanos(0)).unwrap();
+                assert!(receiver.channel.state.lock().queue.is_empty(), "nobody waits");
                 first.unwrap_or_else(|| receiver.recv().unwrap())
             });
             sender.send(5).unwrap();

@@ -19,11 +19,13 @@
 //! So all are served in the order in which they came, and none is overtaken once it waits.
 //!
 //! A receiver that was given an item and cannot take it any more gives it back: to the next that waits, or to
-//! `returned`, which receivers look at first. Closing takes both locks, so nothing is put in after it; then it tells
-//! everybody who waits.
+//! `returned`, which receivers look at first. Closing takes both locks: that of the senders, so that nothing is put in
+//! after it, and that of the receivers, so that one that finds the ring empty and closed has seen all that was. Then it
+//! tells everybody who waits.
 //!
 //! Models: `ring_send_wakes`, `ring_recv_wakes`, `ring_in_order`, `ring_refill`, `ring_close`, `ring_close_drains`,
-//! `ring_withdraw_recv`, `ring_withdraw_send`, `ring_put_back`, `ring_forced`.
+//! `ring_close_refuses`, `ring_close_twice`, `ring_withdraw_recv`, `ring_withdraw_send`, `ring_put_back`, `ring_forced`,
+//! `ring_forced_wakes`.
 
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
@@ -159,13 +161,6 @@ impl<T> Ring<T> {
         head.count == head.tail_seen
     }
 
-    /// True if it is closed and nothing will be put in any more, for who has found it empty. The count is looked at
-    /// again: what was put in before it was closed is seen by who sees that it is closed.
-    #[cold]
-    fn is_drained(&self, head: &mut Head<T>) -> bool {
-        self.tail.closed.load(Ordering::Acquire) && self.is_empty(head)
-    }
-
     /// Gives `item` to the first receiver that waits.
     ///
     /// # Errors
@@ -253,7 +248,8 @@ impl<T> Flavour<T> for Ring<T> {
             return Tried::Done;
         }
         if self.is_empty(&mut head) {
-            return if self.is_drained(&mut head) { Tried::Done } else { Tried::Blocked };
+            let ended = self.tail.closed.load(Ordering::Relaxed);
+            return if ended { Tried::Done } else { Tried::Blocked };
         }
         if head.senders.is_empty() {
             // SAFETY: the slot is the caller's.

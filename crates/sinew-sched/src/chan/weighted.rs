@@ -23,7 +23,7 @@
 //! when the lock is free, either it would find nobody, or whoever has released the lock to wake some is about to go on.
 //!
 //! Models: `weighted_send_wakes`, `weighted_recv_wakes`, `weighted_close`, `weighted_withdraw_send`,
-//! `weighted_withdraw_recv`, `weighted_put_back`, `weighted_forced`.
+//! `weighted_withdraw_recv`, `weighted_put_back`, `weighted_forced`, `weighted_forced_wakes`, `weighted_kept`.
 
 #[cfg(test)]
 mod tests;

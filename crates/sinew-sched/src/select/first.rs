@@ -12,7 +12,8 @@
 //! the next in line ([`Awaited::hand_on`](crate::wait::Awaited::hand_on)).
 //!
 //! Models: `select_two_senders`, `select_against_close`, `select_against_select`, `select_crossed`, `select_gives_up`,
-//! `select_unwinds`, `select_of_locks`, `select_of_permits`, `select_against_drop`.
+//! `select_unwinds`, `select_of_locks`, `select_of_permits`, `select_against_drop`,
+//! `select_lock_or_item`.
 
 use std::cell::Cell;
 

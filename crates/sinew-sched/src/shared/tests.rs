@@ -9,24 +9,30 @@ fn shared() -> Arc<Shared> {
     Arc::new(Shared::new(&[Queues::new()], 0, StackSize::KiB16, Clock::System, true))
 }
 
-/// A worker that sleeps when it finds nothing, and a push to its inbox: it always gets the task.
+fn task() -> &'static Task {
+    Box::leak(Box::new(Task::new(0)))
+}
+
+/// A worker that sleeps when it finds nothing, and a push to its inbox: it always gets the task, and sees what was
+/// written before.
 #[test]
 fn a_worker_never_sleeps_through_a_push_to_its_inbox() {
     model("shared_push_or_sleep", || {
         let shared = shared();
-        let task: &'static Task = Box::leak(Box::new(Task::new(0)));
+        let written = Arc::new(AtomicBool::new(false));
         let worker = {
-            let shared = shared.clone();
+            let (shared, written) = (shared.clone(), written.clone());
             thread::spawn(move || {
                 let mut received = 0;
                 while !shared.inboxes[0].drain(|_| received += 1) {
                     shared.sleep(0, None);
                 }
-                received
+                (received, written.load(Ordering::Relaxed))
             })
         };
-        shared.push_to(0, task);
-        assert_eq!(worker.join().unwrap(), 1);
+        written.store(true, Ordering::Relaxed);
+        shared.push_to(0, task());
+        assert_eq!(worker.join().unwrap(), (1, true));
         assert_eq!(sleepers(shared.beds.load(Ordering::Relaxed)), 0, "nobody is left in bed");
     });
 }
@@ -36,7 +42,6 @@ fn a_worker_never_sleeps_through_a_push_to_its_inbox() {
 fn a_worker_never_sleeps_through_a_task_that_is_injected() {
     model("shared_inject_or_sleep", || {
         let shared = shared();
-        let task: &'static Task = Box::leak(Box::new(Task::new(0)));
         let worker = {
             let shared = shared.clone();
             thread::spawn(move || {
@@ -45,7 +50,7 @@ fn a_worker_never_sleeps_through_a_task_that_is_injected() {
                 }
             })
         };
-        shared.inject(task);
+        shared.inject(task());
         worker.join().unwrap();
     });
 }
@@ -68,6 +73,86 @@ fn a_worker_never_sleeps_through_a_request() {
         shared.inboxes[0].requests.lock().push(Arc::new(Request::new(1, 1)));
         shared.ask_all();
         assert_eq!(worker.join().unwrap(), 1);
+    });
+}
+
+/// The same for a task in a queue of another worker that it may steal from.
+#[test]
+fn a_worker_never_sleeps_through_what_it_can_steal() {
+    let pushes: [fn(&Queues); 2] = [|queues| queues.new.push(task()), |queues| queues.woken.push(task())];
+    for push in pushes {
+        model("shared_backlog_or_sleep", move || {
+            let queues = [Queues::new(), Queues::new()];
+            let shared = Arc::new(Shared::new(&queues, 0, StackSize::KiB16, Clock::System, true));
+            let [own, others] = queues;
+            let worker = {
+                let shared = shared.clone();
+                thread::spawn(move || {
+                    while shared.steal(0, &own).is_none() {
+                        shared.sleep(0, None);
+                    }
+                })
+            };
+            push(&others);
+            shared.wake_one();
+            worker.join().unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_worker_never_sleeps_through_the_end() {
+    model("shared_stop_or_sleep", || {
+        let shared = shared();
+        let worker = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                while !shared.tell_idle() {
+                    shared.sleep(0, None);
+                }
+            })
+        };
+        shared.stop();
+        worker.join().unwrap();
+    });
+}
+
+#[test]
+fn a_worker_never_sleeps_through_a_move_of_its_clock() {
+    model("shared_clock_moves_or_sleep", || {
+        let clock = ManualClock::new();
+        clock.hold(true);
+        let shared = Shared::new(&[Queues::new()], 0, StackSize::KiB16, Clock::Manual(clock.clone()), true);
+        let shared = Arc::new(shared);
+        let worker = {
+            let (shared, alarm) = (shared.clone(), Instant::from_nanos(SECOND));
+            thread::spawn(move || {
+                while shared.clock.now() < alarm {
+                    shared.sleep(0, Some(alarm));
+                }
+            })
+        };
+        clock.advance(Duration::from_secs(1));
+        shared.wake_all(); // as a clock does for the runtimes that it drives
+        worker.join().unwrap();
+    });
+}
+
+/// Two who each have work for somebody wake one worker each, and none that has got up by itself.
+#[test]
+fn every_wake_up_is_for_one_who_sleeps() {
+    model("shared_two_wake_two", || {
+        let queues = [Queues::new(), Queues::new(), Queues::new()];
+        let shared = Arc::new(Shared::new(&queues, 0, StackSize::KiB16, Clock::System, true));
+        shared.inboxes.iter().for_each(|inbox| _ = shared.lie_down(inbox, PARKED));
+        shared.get_up(&shared.inboxes[0]);
+        let other = {
+            let shared = shared.clone();
+            thread::spawn(move || shared.wake_one())
+        };
+        shared.wake_one();
+        other.join().unwrap();
+        assert!(!shared.inboxes.iter().any(Inbox::is_asleep));
     });
 }
 
@@ -109,6 +194,10 @@ fn workers_that_are_up_to_look_do_not_keep_each_other_up() {
 
 /// Worker 1 gets up for what `prepare` has for it, does it by `work`, and lies down again with a timer, while worker 0,
 /// which has a later one, lies down: a manual clock jumps to the earlier one.
+///
+/// `between` is all that the two touch between lying down and the jump. Loom lets another thread go first where both
+/// touch the same thing, and remembers only who touched it last: of a thread that looks before it takes, that is its own
+/// look, so without this the worker would get up before that moment or after it, never there.
 fn a_clock_waits_for_a_worker_that_gets_up(name: &str, prepare: fn(&Shared), work: fn(&Shared)) {
     model(name, move || {
         let (clock, queues) = (ManualClock::new(), [Queues::new(), Queues::new()]);
@@ -118,9 +207,11 @@ fn a_clock_waits_for_a_worker_that_gets_up(name: &str, prepare: fn(&Shared), wor
         set_timer(&shared, 0, 3600);
         prepare(&shared);
         shared.lie_down(&shared.inboxes[1], PARKED);
+        let between = Arc::new(AtomicBool::new(false));
         let other = {
-            let (shared, clock) = (shared.clone(), clock.clone());
+            let (shared, clock, between) = (shared.clone(), clock.clone(), between.clone());
             thread::spawn(move || {
+                between.store(true, Ordering::Relaxed);
                 shared.get_up(&shared.inboxes[1]);
                 work(&shared);
                 set_timer(&shared, 1, 60);
@@ -128,7 +219,9 @@ fn a_clock_waits_for_a_worker_that_gets_up(name: &str, prepare: fn(&Shared), wor
                 shared.clock_jumps(shared.lie_down(&shared.inboxes[1], PARKED), None);
             })
         };
-        shared.clock_jumps(shared.lie_down(&shared.inboxes[0], PARKED), None);
+        let beds = shared.lie_down(&shared.inboxes[0], PARKED);
+        between.load(Ordering::Relaxed);
+        shared.clock_jumps(beds, None);
         other.join().unwrap();
         let next = shared.inboxes[1].timers.next();
         assert_eq!(Some(clock.now()), next, "it has jumped too far, or not at all");
@@ -145,7 +238,7 @@ fn set_timer(shared: &Shared, worker: usize, second: u64) {
 
 #[test]
 fn a_manual_clock_waits_for_a_worker_that_gets_up_for_a_task() {
-    let push = |shared: &Shared| shared.inboxes[1].push(Box::leak(Box::new(Task::new(0))));
+    let push = |shared: &Shared| shared.inboxes[1].push(task());
     let take = |shared: &Shared| assert!(shared.inboxes[1].drain(|_| ()));
     a_clock_waits_for_a_worker_that_gets_up("shared_clock_or_task", push, take);
 }
@@ -213,12 +306,49 @@ fn of_two_workers_that_end_the_last_tasks_one_sees_it() {
     });
 }
 
+/// A task that ends when it has spawned another: at no moment there is none.
+#[test]
+fn a_runtime_does_not_end_between_a_task_and_its_child() {
+    model("shared_child_or_end", || {
+        let shared = shared();
+        shared.spawned_outside.store(1, Ordering::Relaxed);
+        let worker = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let own = &shared.inboxes[0].own;
+                own.spawned.store(1, Ordering::Release);
+                own.ended.store(1, Ordering::Release);
+            })
+        };
+        assert!(!shared.try_end());
+        worker.join().unwrap();
+    });
+}
+
+/// Who waits for the end sees that the last task has ended, or is told so.
+#[test]
+fn whoever_shuts_a_runtime_down_is_told_of_the_last_end() {
+    model("shared_close_or_end", || {
+        let shared = shared();
+        shared.spawned_outside.store(1, Ordering::Relaxed);
+        let worker = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                shared.inboxes[0].own.ended.store(1, Ordering::Release);
+                shared.tell_idle();
+            })
+        };
+        shared.close();
+        assert!(shared.drain(Level::Cancel, Duration::from_secs(3600)));
+        worker.join().unwrap();
+    });
+}
+
 /// A thread spawns on a runtime that ends: its task is run, or the thread is told that nobody would.
 #[test]
 fn a_task_from_outside_is_run_or_refused() {
     model("shared_late_spawn_or_end", || {
         let shared = shared();
-        let task: &'static Task = Box::leak(Box::new(Task::new(0)));
         shared.stopping.store(true, Ordering::Relaxed);
         let worker = {
             let shared = shared.clone();
@@ -238,7 +368,7 @@ fn a_task_from_outside_is_run_or_refused() {
         };
         let counted = shared.count_outside();
         if counted {
-            shared.inject(task);
+            shared.inject(task());
         }
         assert_eq!(worker.join().unwrap(), u64::from(counted));
     });
@@ -248,7 +378,7 @@ fn a_task_from_outside_is_run_or_refused() {
 fn an_inbox_hands_its_tasks_on_once_each_and_oldest_first() {
     model("shared_inbox_order", || {
         let shared = shared();
-        let tasks: [&'static Task; 3] = std::array::from_fn(|_| &*Box::leak(Box::new(Task::new(0))));
+        let tasks = [task(), task(), task()];
         let other = {
             let shared = shared.clone();
             thread::spawn(move || shared.inboxes[0].push(tasks[2]))

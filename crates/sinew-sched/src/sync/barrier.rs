@@ -4,7 +4,7 @@
 //! the round; then it tells those whose nodes have the old number, while others may arrive for the next. A waiter that
 //! withdraws in its round is no longer counted; one that is late has met the others, told or not.
 //!
-//! Models: `barrier_meets_in_rounds`, `barrier_last_against_withdrawal`.
+//! Models: `barrier_meets_in_rounds`, `barrier_last_against_withdrawal`, `barrier_third_of_two`.
 
 use std::fmt;
 use std::time::Duration;
@@ -142,7 +142,7 @@ impl BarrierWaitResult {
 
 #[cfg(test)]
 mod tests {
-    use sinew_sync::{Arc, model, thread};
+    use sinew_sync::{Arc, model, model_bounded, thread};
 
     use super::*;
 
@@ -180,6 +180,22 @@ mod tests {
             }
             let meeting = barrier.meeting.lock();
             assert!(meeting.arrived == 0 && meeting.queue.is_empty());
+        });
+    }
+
+    /// The third comes while two meet: it is not told of their meeting.
+    #[test]
+    fn a_third_meets_none_of_two_who_have_met() {
+        model_bounded("barrier_third_of_two", 3, || {
+            let barrier = Arc::new(Barrier::new(2));
+            let third = {
+                let barrier = barrier.clone();
+                thread::spawn(move || barrier.wait_until(Instant::from_nanos(0)).unwrap())
+            };
+            let met = two(&barrier, |barrier| barrier.wait_until(Instant::from_nanos(0)).unwrap());
+            let met = met.into_iter().chain([third.join().unwrap()]).flatten();
+            let leads: Vec<bool> = met.map(|met| met.is_leader()).collect();
+            assert!(leads.is_empty() || leads.len() == 2 && leads[0] != leads[1], "{leads:?}");
         });
     }
 }

@@ -16,7 +16,7 @@
 //! under way are not told by it.
 //!
 //! Models: `condvar_notification_is_not_missed`, `condvar_notify_against_withdrawal`,
-//! `condvar_notification_is_handed_on`, `condvar_notify_all`.
+//! `condvar_notification_is_handed_on`, `condvar_notify_all`, `condvar_withdrawal_is_counted`.
 
 use std::fmt;
 use std::mem;
@@ -384,6 +384,17 @@ mod tests {
             });
             waiter.join().unwrap();
             notifier.join().unwrap();
+            assert_eq!(pair.1.waiting.load(Ordering::Relaxed), 0);
+        });
+    }
+
+    #[test]
+    fn who_gives_up_is_not_counted_any_more() {
+        model("condvar_withdrawal_is_counted", || {
+            let pair = pair();
+            let gives_up = spawn(&pair, |pair| _ = pair.1.wait_until(pair.0.lock().unwrap(), PAST).unwrap());
+            pair.1.notify_one();
+            gives_up.join().unwrap();
             assert_eq!(pair.1.waiting.load(Ordering::Relaxed), 0);
         });
     }

@@ -35,7 +35,8 @@
 //!
 //! Models: `mutex_unlock_wakes`, `mutex_excludes`, `mutex_unlock_against_withdrawal`, `mutex_unwind_hands_on`,
 //! `mutex_passed_over_once`, `mutex_passed_over_gives_up`, `mutex_select_passed_over_once`,
-//! `mutex_select_passed_over_gives_up`, `mutex_select_is_next`, `mutex_select_is_elsewhere`, `mutex_late_unlock`.
+//! `mutex_select_passed_over_gives_up`, `mutex_select_is_next`, `mutex_select_is_elsewhere`, `mutex_late_unlock`, `mutex_reserved`,
+//! `mutex_reserved_first`, `mutex_reserved_unwinds`.
 
 use sinew_core::Instant;
 use sinew_fiber::Refused;

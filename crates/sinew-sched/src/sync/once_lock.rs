@@ -3,7 +3,7 @@
 //! Whoever makes the value has the one permit. If that fails the permit goes to the next who waits; when it succeeds
 //! the permits are closed, which tells all. `ready` is stored, and releases, before that; a load of it acquires.
 //!
-//! Model: `once_lock_is_made_once`; that of a failure is `permits_unwind_gives_back`.
+//! Models: `once_lock_is_made_once`, `once_lock_next_tries`.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -185,6 +185,28 @@ mod tests {
             });
             threads.into_iter().for_each(|thread| thread.join().unwrap());
             assert_eq!(made.load(Ordering::Relaxed), 1);
+        });
+    }
+
+    /// Of two who make the value the first fails: the other makes it.
+    #[test]
+    fn when_one_fails_the_next_tries() {
+        model("once_lock_next_tries", || {
+            let once = Arc::new(OnceLock::new());
+            let tries = Arc::new(AtomicUsize::new(0));
+            let threads = [(); 2].map(|()| {
+                let (once, tries) = (once.clone(), tries.clone());
+                thread::spawn(move || {
+                    let value = once.get_or_try_init(|| match tries.fetch_add(1, Ordering::Relaxed) {
+                        0 => Err(None),
+                        _ => Ok(7),
+                    });
+                    value.map_err(|failed: Option<Refused>| assert!(failed.is_none())).is_ok()
+                })
+            });
+            let made = threads.map(|thread| thread.join().unwrap());
+            assert_ne!(made[0], made[1]);
+            assert_eq!(once.get(), Some(&7));
         });
     }
 }

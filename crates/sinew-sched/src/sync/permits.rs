@@ -23,7 +23,7 @@
 //!
 //! Models: `permits_release_wakes`, `permits_exclude`, `permits_release_against_withdrawal`,
 //! `permits_withdrawal_lets_the_next_pass`, `permits_unwind_gives_back`, `permits_close_tells_all`,
-//! `permits_all_who_added_are_seen`.
+//! `permits_all_who_added_are_seen`, `permits_nobody_passes`.
 
 use sinew_core::Instant;
 use sinew_fiber::Refused;
@@ -379,6 +379,19 @@ mod tests {
             permits.close();
             waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
             assert_eq!(permits.word.load(Ordering::Relaxed), CLOSED);
+        });
+    }
+
+    #[test]
+    fn nobody_takes_permits_that_another_waits_for() {
+        model("permits_nobody_passes", || {
+            let (permits, node) = (Arc::new(Permits::new(1)), Node::new(2));
+            assert!(permits.take_or_queue(&node).is_none());
+            let hasty = spawn(&permits, |permits| assert!(!permits.try_acquire(1)));
+            permits.release(1);
+            hasty.join().unwrap();
+            assert_eq!(node.told(), YOURS);
+            assert!(has(&permits, 0));
         });
     }
 }

@@ -284,6 +284,7 @@ mod tests {
                     guard.iter().for_each(|half| half.store(1, Ordering::Relaxed));
                     let guard = RwLockWriteGuard::downgrade(guard);
                     assert_eq!(value(&guard), [1, 1]);
+                    assert!(lock.try_write().is_none(), "it is still read");
                 })
             };
             let reader = {

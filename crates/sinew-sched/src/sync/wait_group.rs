@@ -3,7 +3,7 @@
 //! Members are counted under the lock of the queue, so the last one and those who wait agree on when there was none.
 //! The last one counts the round up, as at a [`Barrier`](super::Barrier), and tells those of the old one.
 //!
-//! Model: `wait_group_last_wakes_all`.
+//! Models: `wait_group_last_wakes_all`, `wait_group_next_round`.
 
 use std::fmt;
 use std::time::Duration;
@@ -136,10 +136,8 @@ impl Group {
 
 impl Awaited for Group {
     fn withdraw(&self, node: &Node) -> bool {
-        let mut inner = self.inner.lock();
         // SAFETY: it was pushed into this queue.
-        let removed = unsafe { inner.queue.remove(node) };
-        removed && inner.round == node.wants.get()
+        unsafe { self.inner.lock().queue.remove(node) }
     }
 
     fn hand_on(&self, _: &Node) {}
@@ -196,6 +194,24 @@ mod tests {
             done.join().unwrap();
             waiter.join().unwrap();
             assert!(group.group.inner.lock().queue.is_empty());
+        });
+    }
+
+    /// Who adds a member and waits is not told by the last one of the round before.
+    #[test]
+    fn who_waits_for_the_next_round_is_not_told_of_this_one() {
+        model("wait_group_next_round", || {
+            let group = Arc::new(WaitGroup::new());
+            let last = group.add();
+            let waits = {
+                let group = group.clone();
+                thread::spawn(move || {
+                    let _member = group.add();
+                    assert!(!group.wait_until(Instant::from_nanos(0)).unwrap(), "there is a member");
+                })
+            };
+            drop(last);
+            waits.join().unwrap();
         });
     }
 }

@@ -30,7 +30,8 @@
 //! While senders wait there is no room, unless they are just being told. When the last receiver goes, senders that wait
 //! are told, and have their items back: they can never be seen. Closing tells everybody.
 //!
-//! Models: `broadcast_send_wakes_all`, `broadcast_waits_for_the_slowest`, `broadcast_close`, `broadcast_last_receiver_goes`,
+//! Models: `broadcast_send_wakes_all`, `broadcast_waits_for_the_slowest`, `broadcast_close`, `broadcast_close_when_full`,
+//! `broadcast_close_twice`, `broadcast_last_receiver_goes`,
 //! `broadcast_withdraw_send`, `broadcast_withdraw_recv`, `broadcast_put_back`, `broadcast_lag`, `broadcast_cut_off`.
 
 use std::collections::VecDeque;

@@ -76,6 +76,39 @@ fn closing_tells_senders_and_receivers() {
 }
 
 #[test]
+fn closing_tells_a_sender_that_comes_to_wait() {
+    model_bounded("broadcast_close_when_full", 3, || {
+        let (sender, receiver) = channel(1, Slow::Block);
+        sender.send(1).unwrap();
+        let sends = {
+            let sender = sender.clone();
+            thread::spawn(move || assert!(matches!(sender.send(2).unwrap_err().why, Unsent::Closed)))
+        };
+        sender.close();
+        sends.join().unwrap();
+        assert!(receiver.iter().eq([1]));
+    });
+}
+
+#[test]
+fn of_two_who_close_both_find_it_closed() {
+    model_bounded("broadcast_close_twice", 3, || {
+        let (sender, receiver) = channel::<u64>(1, Slow::Block);
+        let other = {
+            let sender = sender.clone();
+            thread::spawn(move || {
+                sender.close();
+                assert!(sender.is_closed());
+            })
+        };
+        sender.close();
+        assert!(sender.is_closed());
+        other.join().unwrap();
+        drop(receiver);
+    });
+}
+
+#[test]
 fn the_last_receiver_that_goes_lets_those_go_who_wait_for_it() {
     model_bounded("broadcast_last_receiver_goes", 3, || {
         let (sender, receiver) = channel(1, Slow::Block);

@@ -8,7 +8,8 @@
 //! A future that is polled by somebody else takes its node out, puts the new waiter into it, and puts it back. If the task
 //! has ended between the two, the future tells the node itself.
 //!
-//! Models: `ended_wakes`, `ended_against_withdrawal`, `ended_against_renewal`, `ended_two_of_a_select`.
+//! Models: `ended_wakes`, `ended_against_withdrawal`, `ended_against_renewal`, `ended_two_of_a_select`,
+//! `ended_or_an_item`.
 
 use std::ptr;
 
@@ -65,6 +66,7 @@ mod tests {
 
     use super::*;
     use crate::case::{Attempt, block};
+    use crate::chan;
     use crate::dump::WaitKind;
     use crate::notes::What;
     use crate::select;
@@ -152,6 +154,7 @@ mod tests {
                 wait.under_lock(&mut || {
                     if !node.is_told() {
                         old = node.replace_waiter(Waiter::current());
+                        assert!(old.is_some(), "the task is about to wake the old one");
                     }
                 });
                 assert!(node.wait(None, What::of(WaitKind::Join)).unwrap());
@@ -170,6 +173,21 @@ mod tests {
             assert!(waits[first].attempt());
             assert!(block(&waits[1 - first], None).unwrap());
             ends.into_iter().for_each(|ends| ends.join().unwrap());
+        });
+    }
+
+    /// A select of an item and the end of a task: if the end is seen, the item is still there.
+    #[test]
+    fn a_select_sees_the_end_or_takes_an_item() {
+        model_bounded("ended_or_an_item", 3, || {
+            let (wait, (sender, receiver)) = (wait(), chan::bounded(1));
+            let ends = ends(&wait);
+            let sends = thread::spawn(move || sender.send(1).unwrap());
+            let recv = receiver.operation();
+            let first = select::wait(&[&recv, &wait]).unwrap();
+            sends.join().unwrap();
+            ends.join().unwrap();
+            assert_eq!(receiver.try_recv().ok().flatten().is_some(), first == 1);
         });
     }
 }

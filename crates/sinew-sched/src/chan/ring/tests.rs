@@ -85,17 +85,51 @@ fn the_place_that_a_sender_waits_for_is_filled_once() {
     });
 }
 
+/// Sent by whoever closes, or by another.
 #[test]
 fn what_was_sent_before_the_close_is_received() {
+    model("ring_close_drains", || {
+        let (sender, receiver) = bounded(1);
+        let received = thread::spawn(move || receiver.iter().count());
+        sender.send(1).unwrap();
+        sender.close();
+        assert_eq!(received.join().unwrap(), 1);
+    });
     model_bounded("ring_close_drains", 3, || {
         let (sender, receiver) = bounded(1);
-        let sends = {
-            let sender = sender.clone();
-            thread::spawn(move || sender.send(1).is_ok())
-        };
+        let sends = send_in_a_thread(&sender, 1);
         let received = thread::spawn(move || receiver.iter().count() == 1);
         sender.close();
         assert_eq!(sends.join().unwrap(), received.join().unwrap());
+    });
+}
+
+/// A sender that waits, and a receiver that makes room when it has seen the close: nothing is sent any more.
+#[test]
+fn a_sender_that_waits_sends_nothing_after_the_close() {
+    model_bounded("ring_close_refuses", 3, || {
+        let (sender, receiver) = bounded(1);
+        sender.send(1).unwrap();
+        let sent = send_in_a_thread(&sender, 2);
+        let closes = thread::spawn(move || sender.close());
+        let was_closed = receiver.is_closed();
+        assert_eq!(receiver.recv().unwrap(), 1);
+        closes.join().unwrap();
+        assert!(!(sent.join().unwrap() && was_closed));
+    });
+}
+
+#[test]
+fn of_two_who_close_both_find_it_closed() {
+    model("ring_close_twice", || {
+        let (sender, receiver) = bounded::<u32>(1);
+        let other = thread::spawn(move || {
+            receiver.close();
+            assert!(receiver.is_closed());
+        });
+        sender.close();
+        assert!(sender.try_send(1).is_err());
+        other.join().unwrap();
     });
 }
 
@@ -160,6 +194,16 @@ fn what_is_forced_in_drops_the_oldest_once() {
             None => assert_eq!((first, receiver.try_recv().unwrap()), (1, Some(2))),
             other => panic!("{other:?} was dropped"),
         }
+    });
+}
+
+#[test]
+fn a_receiver_that_waits_is_woken_by_what_is_forced_in() {
+    model("ring_forced_wakes", || {
+        let (sender, receiver) = bounded(1);
+        let received = recv_in_a_thread(&receiver);
+        assert_eq!(sender.force_send(1).unwrap().count(), 0);
+        assert_eq!(received.join().unwrap().unwrap(), 1);
     });
 }
 

@@ -146,3 +146,30 @@ fn a_receiver_whose_item_was_displaced_begins_again() {
         assert_eq!(displaced + received.into_iter().sum::<usize>() + left, 4);
     });
 }
+
+#[test]
+fn a_receiver_that_waits_is_woken_by_what_is_forced_in() {
+    model_bounded("weighted_forced_wakes", 3, || {
+        let (sender, receiver) = channel(1);
+        let received = thread::spawn(move || receiver.recv().unwrap());
+        assert_eq!(sender.force_send(1).unwrap().count(), 0);
+        assert_eq!(received.join().unwrap(), 1);
+    });
+}
+
+#[test]
+fn nobody_takes_what_is_kept_for_another() {
+    model_bounded("weighted_kept", 3, || {
+        let (sender, receiver) = channel(1);
+        let (recv, node) = (receiver.operation(), Node::new(0));
+        assert_eq!(recv.enroll(&node), Enrolled::Queued);
+        let hasty = {
+            let receiver = receiver.clone();
+            thread::spawn(move || assert_eq!(receiver.try_recv().unwrap(), None))
+        };
+        sender.send(1).unwrap();
+        hasty.join().unwrap();
+        assert!(node.is_told() && recv.settle(&node));
+        assert_eq!(recv.output().unwrap(), 1);
+    });
+}

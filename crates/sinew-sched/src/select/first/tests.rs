@@ -4,6 +4,7 @@ use sinew_core::Instant;
 use sinew_sync::{Arc, model_bounded, thread};
 
 use super::*;
+use crate::case::Case;
 use crate::chan::{self, Receiver, Sender};
 use crate::select;
 use crate::select::{Until, acquire, lock, recv, send, until};
@@ -42,7 +43,7 @@ fn two(capacities: [usize; 2]) -> ([Sender<u32>; 2], [Receiver<u32>; 2]) {
 /// A receiver that selects gets one of two items, and the other is still there.
 #[test]
 fn a_select_takes_one_item_and_leaves_the_other() {
-    for capacities in [[0, 1], [1, 1]] {
+    for capacities in [[0, 0], [0, 1], [1, 1]] {
         model_bounded("select_two_senders", 2, move || {
             let (senders, receivers) = two(capacities);
             let [first, second] =
@@ -251,4 +252,33 @@ fn permits_that_a_select_does_not_take_go_to_others() {
         adds.join().unwrap();
         assert_eq!(permits.each_ref().map(Semaphore::available), [taken, 1 - taken]);
     });
+}
+
+/// A select of an item and a lock, or of a lock and an item, when both come: what it does not take is there.
+#[test]
+fn a_lock_that_comes_with_an_item_is_taken_or_free() {
+    for lock_first in [false, true] {
+        model_bounded("select_lock_or_item", 4, move || {
+            let mutex = Arc::new(Mutex::new(()));
+            let (sender, receiver) = chan::bounded(1);
+            let held = mutex.lock().unwrap();
+            let selects = {
+                let (mutex, receiver) = (mutex.clone(), receiver.clone());
+                thread::spawn(move || {
+                    let (lock, recv) = (lock(&mutex), recv(&receiver));
+                    let cases: [&dyn Attempt; 2] = if lock_first { [&lock, &recv] } else { [&recv, &lock] };
+                    let locked = (wait(&cases).unwrap() == 0) == lock_first;
+                    if locked {
+                        drop(lock.output());
+                    }
+                    locked
+                })
+            };
+            sender.send(1).unwrap();
+            drop(held);
+            let locked = selects.join().unwrap();
+            assert!(mutex.try_lock().is_some());
+            assert_eq!(receiver.try_recv().unwrap().is_some(), locked);
+        });
+    }
 }

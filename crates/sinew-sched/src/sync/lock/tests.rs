@@ -238,3 +238,48 @@ fn a_waiter_that_was_passed_over_and_gives_up_leaves_the_lock_to_all() {
         assert!(free(&lock));
     });
 }
+
+/// Takes the lock, and puts the node of a waiter that was passed over into the queue.
+fn reserve(lock: &Lock, node: &Node) {
+    assert!(lock.try_lock() && !lock.take_or_queue(node));
+}
+
+#[test]
+fn nobody_takes_a_lock_that_is_reserved() {
+    model("mutex_reserved", || {
+        let (lock, node) = (Arc::new(Lock::new()), Node::new(PASSED_OVER));
+        reserve(&lock, &node);
+        let hasty = spawn(&lock, |lock| assert!(!lock.lock(PAST).unwrap()));
+        lock.unlock();
+        assert_eq!(node.told(), YOURS);
+        hasty.join().unwrap();
+        lock.unlock();
+        assert!(free(&lock));
+    });
+}
+
+#[test]
+fn a_lock_that_was_given_to_a_waiter_that_unwinds_is_free() {
+    model("mutex_reserved_unwinds", || {
+        let (lock, node) = (Arc::new(Lock::new()), Node::new(PASSED_OVER));
+        reserve(&lock, &node);
+        let unlocks = spawn(&lock, Lock::unlock);
+        drop(Waiting::new(&*lock, &node));
+        unlocks.join().unwrap();
+        assert!(free(&lock));
+    });
+}
+
+#[test]
+fn a_waiter_that_was_passed_over_is_before_those_who_wait() {
+    model("mutex_reserved_first", || {
+        let (lock, [waits, node]) = (Lock::new(), [0, PASSED_OVER].map(Node::new));
+        assert!(lock.try_lock() && !lock.take_or_queue(&waits) && !lock.take_or_queue(&node));
+        lock.unlock();
+        assert_eq!((node.told(), waits.told()), (YOURS, 0));
+        lock.unlock();
+        assert!(waits.told() == TRY && lock.take(WOKEN));
+        lock.unlock();
+        assert!(free(&lock));
+    });
+}
