@@ -384,14 +384,14 @@ fn a_worker_that_rings_for_another_runs_what_it_wakes_of_its_own() {
             })
         });
         let says = |parts: &[&str]| {
-            let text = runtime.dump();
+            let text = runtime.dump().to_string();
             parts.iter().all(|part| text.contains(part))
         };
         spin_until(|| says(&["\"child\": parked"]));
         spin_until(|| says(&[": asleep", "has not changed tasks since an idle worker looked"]));
         clock.advance(Duration::from_secs(2)); // the deadline has passed, and who sleeps looks once
         let slept = loop {
-            let text = runtime.dump();
+            let text = runtime.dump().to_string();
             if !text.contains("\"child\"") {
                 break None;
             }
