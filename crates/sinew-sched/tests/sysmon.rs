@@ -153,14 +153,17 @@ fn what_is_in_the_queues_of_a_stuck_worker_is_taken_by_others() {
 #[test]
 fn timers_of_a_stuck_worker_ring() {
     with_runtime(quick(1, 1), |runtime| {
-        let gate = Gate::default();
-        let opens = gate.clone();
+        let (polled, gate) = (Gate::default(), Gate::default());
+        let (begins, opens) = (polled.clone(), gate.clone());
         let stuck = runtime.spawn(move || {
             let sleeper = spawn_future(async move {
-                sleep_async(Duration::from_millis(2)).await;
+                begins.open();
+                sleep_async(Duration::from_millis(20)).await;
                 opens.open();
             });
-            yield_now(); // lets it set its timer, here
+            while !polled.is_open() {
+                yield_now(); // lets it set its timer, here
+            }
             gate.spin();
             sleeper.join().unwrap();
         });
@@ -343,10 +346,11 @@ fn nobody_gets_up_while_there_is_nothing_to_do() {
         movable_work_is_done(runtime);
         gate.open();
         stuck.into_iter().for_each(|task| task.join().unwrap());
-        spin_until(|| {
+        let nobody_gets_up = || {
             let before = sleeps();
             std::thread::sleep(Duration::from_millis(100));
             before.is_some() && before == sleeps()
-        });
+        };
+        spin_until(|| (0..5).all(|_| nobody_gets_up())); // on a slow machine a tick or two may be late
     });
 }

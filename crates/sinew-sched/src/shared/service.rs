@@ -196,7 +196,7 @@ impl Shared {
         self.beds.fetch_add(GOT_UP - OUT, Ordering::AcqRel);
         let done = act();
         let beds = self.beds.fetch_add(OUT, Ordering::AcqRel) + OUT;
-        fence(Ordering::SeqCst);
+        // What a worker pushed before it lay down is seen, since its bed is in the same word.
         if !self.has_movable() {
             self.clock_jumps(beds, None);
         }
