@@ -73,8 +73,8 @@ pub(crate) struct Request {
 
 impl Request {
     /// A request of the calling thread to so many workers, for so many tasks.
-    pub(crate) fn new(workers: usize, tasks: usize) -> Request {
-        let (tasks, left) = (AtomicUsize::new(tasks), Mutex::new((0..workers).collect()));
+    pub(crate) fn new(workers: Vec<usize>, tasks: usize) -> Request {
+        let (tasks, left) = (AtomicUsize::new(tasks), Mutex::new(workers));
         Request { tasks, left, found: Mutex::new(Vec::new()), asker: thread::current() }
     }
 
@@ -94,8 +94,9 @@ impl Shared {
     /// A dump with backtraces; `own` is a worker that the calling thread may use, although it does not run.
     pub(crate) fn dump_with(&self, backtraces: Backtraces, own: Option<&Worker>) -> Dump {
         let Backtraces::UpTo(tasks) = backtraces else { return self.dump() };
-        let request = Arc::new(Request::new(self.inboxes.len(), tasks));
-        self.inboxes.iter().for_each(|inbox| inbox.requests.lock().push(request.clone()));
+        let workers: Vec<usize> = self.in_service().map(|(index, _)| index).collect();
+        let request = Arc::new(Request::new(workers.clone(), tasks));
+        workers.into_iter().for_each(|index| self.inboxes[index].requests.lock().push(request.clone()));
         let running = worker::current().filter(|worker| ptr::eq(worker.shared, self));
         if let Some(own) = own.or(running) {
             own.answer();
