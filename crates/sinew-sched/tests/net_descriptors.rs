@@ -53,8 +53,11 @@ fn a_listener_without_descriptors_waits_and_says_so_once_in_a_while() {
 }
 
 fn child() -> io::Result<()> {
-    let limit = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the limit is ours.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) }, 0);
+    limit.rlim_cur = 64;
+    // SAFETY: the same.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
     let runtime = Runtime::builder().workers(2).manual_clock(&ManualClock::new()).build()?;
     let body = || {

@@ -19,11 +19,14 @@ use sinew_sched::{Runtime, spawn, spawn_future, timeout, yield_now};
 use sockets::is_cancelled;
 use support::{SEED, next, rounds, with_runtimes};
 
+/// Code that is not optimised, or that valgrind runs, gets less to do.
+const SLOW: bool = cfg!(any(debug_assertions, valgrind));
+
 /// How many there are at once.
 const WAVE: usize = 100;
 
 /// A lot to say: both sides have to read while they write.
-const LONG: u64 = if cfg!(debug_assertions) { 200_000 } else { 1_000_000 };
+const LONG: u64 = if SLOW { 200_000 } else { 1_000_000 };
 
 /// The number of the connection, and whether the server answers at once or at the end.
 const HEAD: usize = 9;
@@ -354,7 +357,7 @@ fn open_descriptors() -> usize {
 #[test]
 fn ten_thousand_connections_that_end_in_all_ways_lose_no_byte_and_no_descriptor() {
     // Each of six runtimes has a share.
-    let connections = rounds(if cfg!(debug_assertions) { 200 } else { 1700 });
+    let connections = rounds(if SLOW { 200 } else { 1700 });
     let number = AtomicUsize::new(0);
     drop(Runtime::new().run(|| TcpListener::bind("127.0.0.1:0")).unwrap().unwrap());
     with_runtimes(|runtime| {
