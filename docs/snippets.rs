@@ -15,6 +15,10 @@ mod readme {}
 mod channels {}
 
 #[cfg(doctest)]
+#[doc = include_str!("network.md")]
+mod network {}
+
+#[cfg(doctest)]
 #[doc = include_str!("operations.md")]
 mod operations {}
 

@@ -148,8 +148,8 @@ impl Builder {
             let cpu = pin.then(|| cpus[index % cpus.len()]);
             let ready = ready.clone();
             let thread = thread::Builder::new().name(format!("sinew-worker-{index}")).spawn(move || {
-                cpu.into_iter().for_each(cpu::pin);
                 let worker = Worker::new(index, shared, queues);
+                cpu.into_iter().for_each(|cpu| worker.bind(cpu));
                 let prepared = worker.prepare();
                 let fine = prepared.is_ok();
                 ready.tell(prepared);

@@ -134,6 +134,7 @@ pub(crate) struct Shared {
     /// up ([`GOT_UP`]).
     beds: AtomicU64,
     reactor: OnceLock<&'static Reactor>,
+    pub(crate) tick: Tick,
     /// How often in a row a worker got up and found nothing to take from another.
     in_vain: AtomicU32,
     pub(crate) stack: StackSize,
@@ -155,6 +156,21 @@ pub(crate) struct Shared {
     /// The threads for calls that block.
     pub(crate) blocking: Pool,
     sysmon: SysmonBed,
+}
+
+/// Counts the ticks of sysmon while a worker is up. All workers read it in every turn, so it has a cache line of its own.
+#[repr(align(128))]
+pub(crate) struct Tick(AtomicU32);
+
+impl Tick {
+    #[inline(always)]
+    pub(crate) fn get(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn next(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// A worker's queue for other threads, its bed, and its counts.
@@ -263,6 +279,7 @@ impl Shared {
             base,
             beds: AtomicU64::new((temporary as u64 + 1) * OUT), // sysmon is the one more
             reactor: OnceLock::new(),
+            tick: Tick(AtomicU32::new(0)),
             in_vain: AtomicU32::new(0),
             stack,
             clock,

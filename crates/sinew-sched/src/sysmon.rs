@@ -90,6 +90,7 @@ impl Monitor {
                 self.heartbeats.iter_mut().for_each(|seen| seen.since = now);
             }
             park_timeout(self.settings.tick);
+            self.shared.tick.next();
             self.look(system_now());
         }
         self.temporary.join();

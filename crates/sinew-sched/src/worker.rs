@@ -119,6 +119,10 @@ pub(crate) struct Worker {
     /// There is a processor for each worker: one that looks for work for a while takes nobody's. Not on a clock that is
     /// moved when all are idle, which is to be soon.
     may_spin: bool,
+    /// The worker's thread has a processor of its own.
+    is_bound: Cell<bool>,
+    /// The tick of sysmon at which the worker last looked around.
+    tick: Cell<u32>,
     /// How often in a row the worker looked for work for a while, or slept without, and found nothing.
     searches_in_vain: Cell<u32>,
     /// The backlog of the others, while this worker looks for work and has seen one.
@@ -360,6 +364,8 @@ impl Worker {
             may_spin: shared.base <= cpu::parallelism()
                 && index < shared.base
                 && matches!(shared.clock, Clock::System),
+            is_bound: Cell::new(false),
+            tick: Cell::new(0),
             searches_in_vain: Cell::new(0),
             backlog: Cell::new(None),
             lone: Cell::new(0),
@@ -379,6 +385,21 @@ impl Worker {
 
     pub(crate) fn inbox(&self) -> &'static Inbox {
         self.inbox
+    }
+
+    /// Gives the worker's thread, which calls, a processor of its own.
+    pub(crate) fn bind(&self, cpu: usize) {
+        cpu::pin(cpu);
+        self.is_bound.set(true);
+    }
+
+    /// Lets the worker's thread run on any processor, if there is a reactor: who talks to this process through sockets
+    /// needs one as well, and the system knows best who runs where.
+    fn unbind_for_reactor(&self) {
+        if self.is_bound.get() && self.shared.has_reactor() {
+            cpu::unpin();
+            self.is_bound.set(false);
+        }
     }
 
     #[inline(always)]

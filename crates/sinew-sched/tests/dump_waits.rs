@@ -231,8 +231,8 @@ fn json_has_the_same_as_the_value() {
     let json = runtime.dump().to_json();
     let parts = [
         format!("{{\"id\":{},\"name\":\"a \\\"sleeper\\\"\\n\",\"state\":\"parked\"", task.id().as_u64()),
-        "\"wait\":{\"kind\":\"sleep\",\"object\":null,\"task\":null,\"deadline_ns\":61000000000,\"cases\":[]}".into(),
-        "\"workers\":[{\"state\":\"searching\",\"runs\":null,".into(),
+        "\"wait\":{\"kind\":\"sleep\",\"object\":null,\"fd\":null,\"task\":null,\"deadline_ns\":61000000000,\"cases\":[]}".into(),
+        "\"workers\":[{\"index\":0,\"is_temporary\":false,\"state\":\"searching\",\"runs\":null,".into(),
         "\"timers\":1,".into(),
     ];
     for part in parts {

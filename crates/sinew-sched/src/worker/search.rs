@@ -18,7 +18,8 @@ use crate::queues::Steal;
 use crate::shared::OVERDUE;
 use crate::task::{Home, Task};
 
-/// Every how many turns the global queue, the inbox and the timers are looked at although there is local work.
+/// Every how many turns the global queue, the inbox and the timers are looked at although there is local work. Turns may be
+/// long: so it is done at every tick of sysmon as well.
 const FAIR: u32 = 61;
 
 /// Every how many of those turns the timers of the other workers are looked at as well.
@@ -146,7 +147,7 @@ impl Worker {
     #[inline]
     fn find_any(&self) -> Option<&'static Task> {
         let turn = self.next_turn();
-        if turn.is_multiple_of(FAIR)
+        if (turn.is_multiple_of(FAIR) || self.shared.tick.get() != self.tick.get())
             && let Some(task) = self.find_fairly(turn)
         {
             return Some(task);
@@ -198,6 +199,7 @@ impl Worker {
     /// which the newest would else keep waiting.
     #[cold]
     fn find_fairly(&self, turn: u32) -> Option<&'static Task> {
+        self.tick.set(self.shared.tick.get());
         self.look_at_the_clock();
         self.receive();
         self.timers().expire(&self.shared.clock);
@@ -282,6 +284,7 @@ impl Worker {
                 Nothing::Leave => return None,
             };
             self.shared.found_nothing();
+            self.unbind_for_reactor();
             self.shared.sleep_for(self.index, self.timers().next(), limit);
             self.backlog.set(None);
             slept = true;
