@@ -52,6 +52,8 @@ const MANY: u32 = 64;
 /// How long a worker looks for work before it sleeps: longer than it takes another to answer, and shorter than it takes to
 /// be woken.
 const SEARCH: Duration = Duration::from_micros(40);
+/// The same if there is a reactor: who talks to this process through sockets may be waiting for the processor.
+const SHORT_SEARCH: Duration = Duration::from_micros(4);
 
 impl Worker {
     /// Queues a task that may go on anywhere.
@@ -97,7 +99,7 @@ impl Worker {
     /// more rarely.
     #[inline]
     fn wake_for(&self, backlog: usize) {
-        if backlog < 2 && !self.unwatched.get() {
+        if backlog < SHORT && !self.unwatched.get() {
             let lone = self.lone.get();
             if lone > 0 {
                 return self.lone.set(lone - 1);
@@ -242,7 +244,8 @@ impl Worker {
         }
         let (mut slept, since) = (false, system_now());
         loop {
-            let (until, may_spin) = (system_now() + SEARCH, self.may_spin());
+            let search = if self.shared.has_reactor() { SHORT_SEARCH } else { SEARCH };
+            let (until, may_spin) = (system_now() + search, self.may_spin());
             let mut looked = false;
             loop {
                 // What comes from others comes to the inbox first of all.
