@@ -254,6 +254,9 @@ fn events(interest: Interest) -> libc::c_short {
 
 /// Asks the system whether a descriptor is ready, and waits so long for that. May be over early.
 fn poll(fd: RawFd, interest: Interest, timeout: Option<Duration>) -> io::Result<Option<Ready>> {
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(libc::EBADF)); // the system would pass over it, and wait for nothing
+    }
     let mut asked = libc::pollfd { fd, events: events(interest), revents: 0 };
     let up =
         |timeout: Duration| timeout.as_nanos().div_ceil(1_000_000).try_into().unwrap_or(libc::c_int::MAX);

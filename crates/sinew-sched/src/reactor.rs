@@ -113,15 +113,24 @@ impl Reactor {
         Ok(reactor)
     }
 
-    /// Its runtime has ended: whoever still waits for a descriptor is told, and has to go elsewhere.
-    pub(crate) fn give(&'static self) {
-        let table = std::mem::take(&mut *self.table.lock());
-        for (fd, slot) in table.into_iter().enumerate() {
-            if let Some(slot) = slot {
+    /// No task of its runtime is left, so soon nobody serves it: whoever still waits for a descriptor, as tasks of other
+    /// runtimes may, is told, and has to go elsewhere.
+    pub(crate) fn forget_all(&self) {
+        let mut table = self.table.lock();
+        let numbered = |slot: &'static Slot| (slot, slot.number()); // as long as it is in the table, it has an owner
+        let slots: Vec<_> = table.drain(..).map(|entry| entry.map(numbered)).collect();
+        drop(table);
+        for (fd, entry) in slots.into_iter().enumerate() {
+            if let Some((slot, number)) = entry {
                 let _ = self.deregister(fd as RawFd);
-                slot.close();
+                slot.close(number);
             }
         }
+    }
+
+    /// Its runtime has ended: another may have it.
+    pub(crate) fn give(&'static self) {
+        self.forget_all();
         free().push(self);
     }
 

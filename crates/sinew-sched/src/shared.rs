@@ -789,6 +789,12 @@ impl Shared {
     /// Nobody will run anything any more, although tasks are left.
     pub(crate) fn abandon(&self) {
         self.spawned_outside.fetch_or(ENDED, Ordering::AcqRel);
+        self.forget_descriptors();
+    }
+
+    /// Nobody serves the reactor any more: tasks of other runtimes may wait for a descriptor there.
+    fn forget_descriptors(&self) {
+        self.reactor.get().into_iter().for_each(|reactor| reactor.forget_all());
     }
 
     /// Cancels the tasks that nobody has cancelled. A runtime that a task of its own has shut down has nobody else who
@@ -813,7 +819,9 @@ impl Shared {
             thread.unpark();
         }
         let ended = self.has_ended();
-        if self.is_stopping() && !ended {
+        if ended {
+            self.forget_descriptors();
+        } else if self.is_stopping() {
             self.cancel_missed();
         }
         ended

@@ -340,3 +340,13 @@ fn descriptors_outlive_runtimes() {
         assert_eq!(task.join().unwrap(), round);
     }
 }
+
+#[test]
+fn what_is_no_descriptor_is_refused_by_tasks_and_threads() {
+    let wait = || {
+        let until = now() + Duration::from_secs(1);
+        fd::wait(&-1, Interest::READ, until).unwrap_err().raw_os_error()
+    };
+    assert_eq!(wait(), Some(libc::EBADF));
+    with_runtimes(move |runtime| assert_eq!(runtime.run(wait).unwrap(), Some(libc::EBADF)));
+}

@@ -8,11 +8,14 @@ mod support;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
+use sinew_fiber::shield;
 use sinew_sched::net::{TcpListener, TcpStream};
-use sinew_sched::{Runtime, spawn, spawn_future};
+use sinew_sched::{Runtime, TaskState, sleep, spawn, spawn_future};
 use sockets::{everywhere, in_tasks, pattern, read_all, tcp_pair, write_until_error};
+use support::Watchdog;
 
 #[test]
 fn what_is_written_is_read_in_order_and_then_the_end() {
@@ -412,6 +415,55 @@ fn a_socket_goes_from_one_runtime_to_another_and_to_threads() {
         reads.read_exact(&mut [0; 6]).unwrap();
         (one, other) = if round % 2 == 0 { (Some(writes), Some(reads)) } else { (Some(reads), Some(writes)) };
     }
+}
+
+/// Waits for `stream` in vain: then it is registered with the reactor of the running task.
+fn register(stream: &TcpStream) {
+    stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    assert_eq!((&*stream).read(&mut [0]).unwrap_err().kind(), ErrorKind::TimedOut);
+    stream.set_read_timeout(None).unwrap();
+}
+
+/// A stream is read by a task of a runtime, and was registered with the reactor of another, which has gone by `end`.
+fn a_byte_arrives_after(end: impl FnOnce(Arc<TcpStream>)) {
+    let _watchdog = Watchdog::new("a reactor that nobody serves".to_owned());
+    let (mut one, other) = tcp_pair().unwrap();
+    let other = Arc::new(other);
+    end(other.clone());
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let reads = runtime.spawn(move || {
+        let mut byte = [0];
+        (&*other).read_exact(&mut byte).map(|()| byte)
+    });
+    while runtime.dump().tasks.iter().all(|task| task.state != TaskState::Parked) {
+        std::thread::yield_now();
+    }
+    one.write_all(&[7]).unwrap();
+    assert_eq!(reads.join().unwrap().unwrap(), [7]);
+}
+
+#[test]
+fn a_socket_outlives_a_runtime_that_its_own_task_has_shut_down() {
+    a_byte_arrives_after(|stream| {
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        let (give, take) = std::sync::mpsc::channel::<Runtime>();
+        let ends = runtime.spawn(move || {
+            register(&stream);
+            take.recv().unwrap().shutdown(Duration::ZERO).left
+        });
+        give.send(runtime).unwrap();
+        assert_eq!(ends.join().unwrap(), 1, "itself");
+    });
+}
+
+#[test]
+fn a_socket_outlives_a_runtime_that_was_given_up() {
+    a_byte_arrives_after(|stream| {
+        let runtime = Runtime::builder().build_current_thread().unwrap();
+        runtime.run(move || register(&stream)).unwrap();
+        runtime.spawn(|| shield(|| sleep(Duration::from_secs(1_000_000)))).detach();
+        assert_eq!(runtime.shutdown(Duration::from_millis(1)).left, 1);
+    });
 }
 
 #[test]

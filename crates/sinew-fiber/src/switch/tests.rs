@@ -397,3 +397,80 @@ fn an_instruction_in_the_middle_of_a_switch_is_told_from_others() {
     over.store(1, Ordering::Relaxed);
     interrupts.join().unwrap();
 }
+
+/// A thread is interrupted at every instruction of a call above another stack: whoever walks its frames up from there finds
+/// the caller, or the other stack, and nothing else.
+#[cfg(not(valgrind))] // which has no trap flag
+#[test]
+fn a_call_above_another_stack_can_be_walked_at_each_of_its_instructions() {
+    use std::ffi::{c_int, c_void};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    enum Context {}
+    unsafe extern "C" {
+        fn _Unwind_Backtrace(
+            each: extern "C" fn(*mut Context, *mut c_void) -> c_int,
+            walk: *mut c_void,
+        ) -> c_int;
+        fn _Unwind_GetIP(context: *mut Context) -> usize;
+    }
+
+    /// From `push rbx` to `ret`.
+    const LENGTH: usize = 11;
+    const NONE: usize = 0;
+    /// What is above each instruction that the thread was interrupted at.
+    static ABOVE: [AtomicUsize; LENGTH] = [const { AtomicUsize::new(NONE) }; LENGTH];
+
+    /// The address that was interrupted, and the one above it when the walk has come there.
+    struct Walk(usize, Option<usize>);
+
+    extern "C" fn each(context: *mut Context, walk: *mut c_void) -> c_int {
+        // SAFETY: the unwinder passes the context of a frame, and what it was given.
+        let (address, walk) = unsafe { (_Unwind_GetIP(context), &mut *walk.cast::<Walk>()) };
+        match walk.1 {
+            None if address == walk.0 => walk.1 = Some(NONE),
+            None => (),
+            Some(_) => {
+                walk.1 = Some(address);
+                return 5; // the end of the stack
+            }
+        }
+        0
+    }
+
+    extern "C" fn on_trap(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+        // SAFETY: the kernel passes the registers of who was interrupted.
+        let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+        let address = registers[libc::REG_RIP as usize] as usize;
+        let instruction = address.wrapping_sub(call_above as *const () as usize);
+        if let Some(above) = ABOVE.get(instruction) {
+            let mut walk = Walk(address, None);
+            // SAFETY: the walk lives until the call returns.
+            unsafe { _Unwind_Backtrace(each, (&raw mut walk).cast()) };
+            above.store(walk.1.unwrap_or(NONE), Ordering::Relaxed);
+        }
+    }
+
+    extern "C" fn look(_: *mut ()) {}
+
+    let bare = Bare::new(StackSize::KiB256, Bare::pause);
+    bare.resume();
+    let sp = bare.here.get();
+    // SAFETY: the handler has the signature that the flags say; the other stack is paused until the call has returned, and the
+    // trap flag is back as it was.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = on_trap as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        libc::sigaction(libc::SIGTRAP, &action, ptr::null_mut());
+        core::arch::asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq");
+        call_above(sp, look, ptr::null_mut());
+        core::arch::asm!("pushfq", "and qword ptr [rsp], ~0x100", "popfq");
+    }
+    let above = ABOVE.each_ref().map(|above| above.load(Ordering::Relaxed));
+    // SAFETY: where a paused stack goes on is on top of it.
+    let (caller, other) = (above[0], unsafe { *sp.cast::<usize>() });
+    let walked: Vec<usize> = above.into_iter().filter(|above| *above != NONE).collect();
+    assert_eq!(walked, [caller, caller, other, other, caller, caller], "{above:x?}");
+    bare.resume();
+}

@@ -108,7 +108,8 @@ pub unsafe fn switch(save: *mut StackPointer, to: StackPointer) {
 /// stack that is suspended at `sp`, as if that had made the call.
 ///
 /// The unwind information says so: the caller's frame is where [`switch`] left it, with the two registers that it saved;
-/// the compiler of the function that switched takes all others for lost.
+/// the compiler of the function that switched takes all others for lost. Before and after the call it is as usual, so that a
+/// thread that is interrupted here can be walked.
 ///
 /// # Safety
 ///
@@ -123,14 +124,20 @@ pub(crate) unsafe extern "C" fn call_above(
     naked_asm!(
         ".cfi_startproc",
         "push rbx",
+        ".cfi_def_cfa_offset 16",
+        ".cfi_offset rbx, -16",
         "mov rbx, rdi",
+        ".cfi_remember_state",
         ".cfi_def_cfa rbx, 24",
         ".cfi_offset rip, -24",
         ".cfi_offset rbx, -16",
         ".cfi_offset rbp, -8",
         "mov rdi, rdx",
         "call rsi",
+        ".cfi_restore_state", // a walk looks for the information of the call before this
         "pop rbx",
+        ".cfi_def_cfa_offset 8",
+        ".cfi_restore rbx",
         "ret",
         ".cfi_endproc",
     )

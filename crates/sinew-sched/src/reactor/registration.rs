@@ -35,7 +35,10 @@ impl Reactor {
                     return Ok(Registration { reactor: self, slot, fd });
                 }
                 // It was closed without our knowing, and its number is used again.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => old = table[index].take(),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    table[index] = None;
+                    old = Some((slot, slot.number()));
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -45,12 +48,12 @@ impl Reactor {
             table[index] = Some(slot);
         }
         drop(table);
-        old.into_iter().for_each(Slot::close);
+        old.into_iter().for_each(|(slot, number)| slot.close(number));
         match armed {
             Ok(()) => Ok(Registration { reactor: self, slot, fd }),
             Err(error) => {
                 slot.leave();
-                slot.close();
+                slot.close(slot.number());
                 slot.give();
                 Err(error)
             }
@@ -74,9 +77,10 @@ impl Reactor {
         let mut table = self.table.lock();
         let entry = usize::try_from(fd).ok().and_then(|index| table.get_mut(index)).and_then(Option::take);
         if let Some(slot) = entry {
+            let number = slot.number(); // it has an owner as long as it is in the table, and may have none after that
             let _ = self.deregister(fd);
             drop(table);
-            slot.close();
+            slot.close(number);
         }
     }
 }
@@ -103,7 +107,7 @@ impl Drop for Registration {
             let _ = self.reactor.deregister(self.fd);
         }
         drop(table);
-        self.slot.close();
+        self.slot.close(self.slot.number());
         self.slot.give();
     }
 }

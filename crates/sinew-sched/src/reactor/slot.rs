@@ -16,9 +16,10 @@
 //!
 //! Slots are never freed, only used again, so news of a descriptor that is gone finds a slot. Each use has a
 //! number, which the news carries: what is meant for an earlier one is dropped under the lock of the waiters. A slot is
-//! used again when its last owner has let go of it ([`Slot::leave`]).
+//! used again when its last owner has let go of it ([`Slot::leave`]); that may be while somebody else, who took it out of
+//! the table, is about to close it. So to close it takes the number as well.
 //!
-//! Models: `slot_clear_or_tell`, `slot_wait_or_tell`, `slot_wait_or_close`, `slot_old_news`.
+//! Models: `slot_clear_or_tell`, `slot_wait_or_tell`, `slot_wait_or_close`, `slot_old_news`, `slot_late_close`.
 
 use std::os::fd::RawFd;
 use std::sync::PoisonError;
@@ -122,9 +123,13 @@ impl Slot {
         waiters.owners == 0
     }
 
-    /// The descriptor is gone: tells everybody who waits.
-    pub(super) fn close(&self) {
+    /// The descriptor of the use `number` is gone: tells everybody who waits. Whoever is no owner may be late with this: then
+    /// the slot is another's.
+    pub(super) fn close(&self, number: u16) {
         let waiters = self.waiters.lock();
+        if waiters.number != number {
+            return;
+        }
         self.word.fetch_or(CLOSED, Ordering::AcqRel);
         self.tell_all(waiters, Interest::BOTH, Waiter::wake);
     }

@@ -35,6 +35,11 @@
 //! While nobody is up, sysmon sleeps without a time limit. It says so, passes a fence, and looks whether somebody is up; a
 //! worker gets up, passes a fence, and looks whether sysmon sleeps. So one of the two sees the other.
 //!
+//! A worker that finds the reactor's lock taken sleeps elsewhere: whoever has it serves the reactor, and does so again
+//! before it sleeps. But sysmon does not, nor a temporary worker that leaves; each wakes another after that, and may not
+//! see the one that has found the lock taken and has not lain down yet. So sysmon looks once more when nobody is up: as
+//! long as none of those who sleep serves the reactor, it does not sleep, and wakes one.
+//!
 //! Models: `service_end_or_inject`, `service_own_or_inject`, `service_call_back`, `service_end_or_clock`,
 //! `service_sysmon_or_clock`, `service_sysmon_or_get_up`.
 
@@ -47,7 +52,7 @@ use sinew_sync::thread::{self, Thread};
 
 use crate::clock::system_now;
 
-use super::{GOT_UP, Inbox, OUT, Shared, out_of_service, sleepers};
+use super::{GOT_UP, Inbox, OUT, SERVING, Shared, out_of_service, sleepers};
 
 /// What a worker is there for.
 pub(super) struct Duty(AtomicU8);
@@ -85,7 +90,7 @@ impl SysmonBed {
 /// How long sysmon slept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Slept {
-    /// Somebody is up.
+    /// Somebody is up, or has to get up.
     NotAtAll,
     /// Somebody got up, or the runtime ends.
     UntilWoken,
@@ -216,7 +221,11 @@ impl Shared {
         bed.asleep.store(true, Ordering::Release); // whoever sees it sees the thread
         fence(Ordering::SeqCst);
         let mut slept = Slept::NotAtAll;
-        if self.nobody_is_up(self.beds.load(Ordering::Relaxed)) {
+        // It acquires the beds of all who sleep.
+        let nobody_is_up = self.nobody_is_up(self.beds.load(Ordering::Acquire));
+        if nobody_is_up && self.is_unserved() {
+            self.wake_one();
+        } else if nobody_is_up {
             let until = limit.map(|limit| system_now() + limit);
             slept = Slept::UntilWoken;
             while bed.asleep.load(Ordering::Acquire) && !self.has_ended() {
@@ -232,6 +241,11 @@ impl Shared {
         }
         bed.asleep.store(false, Ordering::Relaxed);
         slept
+    }
+
+    /// True if there is a reactor and none of those who sleep serves it.
+    fn is_unserved(&self) -> bool {
+        self.has_reactor() && self.inboxes.iter().all(|inbox| inbox.bed.load(Ordering::Relaxed) != SERVING)
     }
 
     /// Wakes sysmon, if it sleeps.

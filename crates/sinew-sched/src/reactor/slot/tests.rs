@@ -76,7 +76,7 @@ fn who_waits_is_told_of_the_close() {
                 }
             }
         });
-        slot.close();
+        slot.close(slot.number());
         waiter.join().unwrap();
     });
 }
@@ -92,9 +92,28 @@ fn old_news_is_dropped() {
             move || slot.tell(number, Interest::READ, &mut Vec::new())
         });
         assert!(slot.leave());
-        slot.close();
+        slot.close(number);
         slot.begin();
         system.join().unwrap();
         assert!(!slot.seen().is_ready(Interest::BOTH));
+    });
+}
+
+/// Whoever took a slot out of the table closes it while its last owner lets go of it, and it is used again: the later use
+/// stays open.
+#[test]
+fn a_late_close_is_not_one_of_the_next_use() {
+    model("slot_late_close", || {
+        let slot = in_use();
+        let number = slot.number();
+        let closes = thread::spawn({
+            let slot = slot.clone();
+            move || slot.close(number)
+        });
+        assert!(slot.leave());
+        slot.close(number);
+        slot.begin();
+        closes.join().unwrap();
+        assert!(!slot.seen().is_closed());
     });
 }

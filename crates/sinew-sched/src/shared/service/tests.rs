@@ -154,3 +154,25 @@ fn sysmon_does_not_sleep_while_a_worker_is_up() {
         sysmon.join().unwrap();
     });
 }
+
+/// The last worker finds that sysmon serves the reactor, and lies down when sysmon has done that and has looked for somebody
+/// to wake: sysmon does not sleep before it has woken that worker, which serves the reactor then.
+#[cfg(not(any(loom, shuttle)))] // a reactor is the system's
+#[test]
+fn sysmon_does_not_sleep_while_nobody_serves_the_reactor() {
+    let (shared, second) = (shared(0, Clock::System), Some(Duration::from_secs(1)));
+    let (worker, reactor) = (&shared.inboxes[0], shared.reactor().unwrap());
+    let sysmon = reactor.serve();
+    let bed = if reactor.serve().is_some() { SERVING } else { PARKED };
+    drop(sysmon);
+    shared.wake_one();
+    shared.lie_down(worker, bed);
+    assert_eq!(shared.sleep_as_sysmon(second), Slept::NotAtAll);
+    assert!(!worker.is_asleep());
+
+    shared.get_up(worker);
+    let _worker = reactor.serve().expect("nobody serves it");
+    shared.lie_down(worker, SERVING);
+    assert_eq!(shared.sleep_as_sysmon(Some(Duration::from_millis(1))), Slept::AllTheTime);
+    assert!(worker.is_asleep());
+}
