@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use sinew_fiber::{Fiber, Value};
+use sinew_fiber::{Fiber, Mask, Status, Value, yield_};
 use sinew_sched::sync::Semaphore;
-use sinew_sched::{Backtraces, Dump, Runtime, TaskDump, TaskId, TaskState, WorkerState, spawn, yield_now};
+use sinew_sched::{
+    Backtraces, Dump, Events, Runtime, TaskDump, TaskId, TaskState, WorkerState, spawn, yield_now,
+};
 
 #[inline(never)]
 fn waits_for_ever(gate: &Semaphore) {
@@ -82,12 +84,37 @@ fn a_task_shows_the_fibers_that_it_waits_in_and_their_stacks() {
     let shown = find(&dump, task.id());
     assert_eq!(shown.fibers.len(), 2, "{dump}");
     assert!(shown.fibers.iter().all(|fiber| fiber.created_at.contains("dump_backtraces.rs")), "{dump}");
+    assert!(shown.fibers.iter().all(|fiber| fiber.status == Status::Alive), "{dump}");
+    let first = format!("    in fiber #{}, alive, created at ", shown.fibers[0].id);
+    assert!(dump.to_string().contains(&first), "{dump}");
+    assert_eq!(dump.to_json().matches("\"status\":\"alive\"").count(), 2, "{dump}");
     let resumes: Vec<_> = shown.backtrace.iter().filter(|frame| frame.contains("::resume")).collect();
     assert!(resumes.len() >= 2, "each fiber's resumer is shown: {:#?}", shown.backtrace);
     place(shown, "calls_what_waits");
     gate.add_permits(1);
     runtime.run_until_idle();
     task.join().unwrap();
+}
+
+#[test]
+fn a_task_that_stopped_for_its_supervisor_shows_the_fibers_that_it_is_in() {
+    let runtime = Runtime::builder().build_current_thread().unwrap();
+    let events = Events::new();
+    let task = runtime.task().supervisor(&events).spawn(|| {
+        let outer = Fiber::builder().name("outer").mask(Mask::ERROR).build(|_| {
+            let inner =
+                Fiber::builder().name("inner").mask(Mask::ERROR).build(|_| drop(yield_("deep"))).unwrap();
+            let _ = inner.resume(()).unwrap();
+        });
+        let _ = outer.unwrap().resume(()).unwrap();
+    });
+    runtime.run_until_idle();
+    let dump = runtime.dump_with(Backtraces::UpTo(1));
+    let fibers = &find(&dump, task.id()).fibers;
+    let shown: Vec<_> = fibers.iter().map(|fiber| (fiber.name.as_deref(), fiber.status)).collect();
+    assert_eq!(shown, [(Some("outer"), Status::Alive), (Some("inner"), Status::Alive)], "{dump}");
+    task.cancel();
+    runtime.run_until_idle();
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn a_worker_never_sleeps_through_a_request() {
                 shared.inboxes[0].requests.lock().len()
             })
         };
-        shared.inboxes[0].requests.lock().push(Arc::new(Request::new(1, 1)));
+        shared.inboxes[0].requests.lock().push(Arc::new(Request::new(vec![0], 1)));
         shared.ask_all();
         assert_eq!(worker.join().unwrap(), 1);
     });
