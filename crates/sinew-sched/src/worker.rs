@@ -734,9 +734,12 @@ impl Worker {
         }
     }
 
-    fn has_spare_core(&self) -> bool {
-        // SAFETY: within one statement (module prose).
-        unsafe { !(*self.spare.get()).is_empty() }
+    /// Sees to it that there is a spare core. False if there is no stack for one.
+    fn keep_spare_core(&self) -> bool {
+        let Ok(core) = self.spare_core() else { return false };
+        // SAFETY: within one statement (module prose); it has no task.
+        unsafe { (*self.spare.get()).push(core) };
+        true
     }
 
     fn spare_core(&self) -> Result<*const Core, StackError> {
