@@ -7,6 +7,8 @@
 use std::backtrace::Backtrace;
 use std::fmt;
 
+use sinew_core::Status;
+
 use crate::root::Root;
 use crate::switch::{StackPointer, call_above};
 use crate::trace::Link;
@@ -16,8 +18,8 @@ const MOST: usize = 16;
 
 /// What is inside a task that is parked: see [`look_inside`].
 pub struct Inside {
-    /// The fibers that it is in, the outermost first, up to 16.
-    pub fibers: Vec<Link>,
+    /// The fibers that it is in and their statuses, the outermost first, up to 16.
+    pub fibers: Vec<(Link, Status)>,
     stacks: Vec<Backtrace>,
 }
 
@@ -28,7 +30,8 @@ pub struct Inside {
 /// `root` runs a task, on this thread, whose stack is suspended at `sp`, and nobody continues it meanwhile.
 pub unsafe fn look_inside(root: &Root, sp: StackPointer) -> Inside {
     let record = root.record();
-    let fibers = record.descendants().skip(1).take(MOST).map(Link::of).collect();
+    let fibers = record.descendants().skip(1).take(MOST);
+    let fibers = fibers.map(|fiber| (Link::of(fiber), fiber.status())).collect();
     let resumers = record.leaf().ancestors().take_while(|fiber| !fiber.is_root());
     let outer = resumers.map(|fiber| fiber.resumer.get());
     let stacks = std::iter::once(sp).chain(outer).take(MOST);

@@ -99,6 +99,7 @@ pub fn block_on<F: Future>(future: F) -> Result<F::Output, Refused> {
     if let Some(task) = worker::current_task() {
         let waker = waker_of(task.id());
         let mut context = Context::from_waker(&waker);
+        let _announced = worker::Announced; // the last poll may have waited for nothing after all
         loop {
             match polling(|| future.as_mut().poll(&mut context)) {
                 Poll::Ready(output) => return Ok(output),

@@ -17,13 +17,13 @@
 //! that was noted before it. What was read of it in the first copy must then differ in the second, unless both parks say
 //! the same.
 //!
-//! Model: `notes_are_of_one_park`.
+//! Models: `notes_are_of_one_park`, `notes_are_of_one_task`.
 //!
 //! # Whose the stack is
 //!
 //! The stamp of a park has the number of the worker that a body must go on on, or [`ANYWHERE`]. Only that worker writes
 //! its own number, only for a stack that stays with it ([`Core::marks`](crate::core::Core)), and every spawn and park
-//! overwrites the stamp. So a worker that finds *parked* in the state and itself in the stamp has parked that task
+//! overwrites the stamp. (The worker that a task is pinned to, and has not started on, is noted in a way of its own.) So a worker that finds *parked* in the state and itself in the stamp has parked that task
 //! itself, and nobody else continues it: it may look at the stack.
 //!
 //! # Time
@@ -49,6 +49,8 @@ pub(crate) const ANYWHERE: u64 = WORKERS - 1;
 
 /// Stamps are a time above the number of a worker.
 const WORKERS: u64 = 1 << 16;
+/// Beside the worker that a task is pinned to and has not started on.
+const NOT_STARTED: u64 = WORKERS / 2;
 /// A stamp's unit of time is so many nanoseconds, as a power of two.
 const UNIT: u32 = 20;
 
@@ -58,7 +60,7 @@ const OBJECT: u64 = HAS_DEADLINE - 1;
 
 /// A stamp of `worker` at this time.
 pub(crate) fn stamp(time: Instant, worker: usize) -> u64 {
-    let worker = u64::try_from(worker).unwrap_or(ANYWHERE).min(ANYWHERE);
+    let worker = if worker < NOT_STARTED as usize { worker as u64 } else { ANYWHERE };
     ((time.as_nanos() >> UNIT) * WORKERS) | worker
 }
 
@@ -67,9 +69,14 @@ pub(crate) fn age(stamp: u64, now: Instant) -> Duration {
     Duration::from_nanos((now.as_nanos() >> UNIT).saturating_sub(stamp / WORKERS) << UNIT)
 }
 
-/// The worker that a stamp is of.
+/// The worker that a body with this stamp must go on on.
 pub(crate) fn worker_of(stamp: u64) -> Option<usize> {
-    Some(stamp % WORKERS).filter(|worker| *worker != ANYWHERE).map(|worker| worker as usize)
+    (stamp & NOT_STARTED == 0).then_some((stamp % WORKERS) as usize)
+}
+
+/// The worker that a task with this stamp has to start on.
+pub(crate) fn pinned_to(stamp: u64) -> Option<usize> {
+    (stamp & NOT_STARTED != 0 && stamp % WORKERS != ANYWHERE).then_some((stamp % NOT_STARTED) as usize)
 }
 
 /// What is waited for: a kind, an object of that kind, and whether there is a deadline.
@@ -182,6 +189,13 @@ impl Notes {
         self.stamp.store(stamp | ANYWHERE, Ordering::Release);
     }
 
+    /// The task was spawned, and is about to be queued on the only worker that may start it.
+    pub(crate) fn pinned(&self, worker: usize) {
+        let time = self.stamp.load(Ordering::Relaxed) & !ANYWHERE;
+        let worker = (worker as u64).min(NOT_STARTED - 1);
+        self.stamp.store(time | NOT_STARTED | worker, Ordering::Release);
+    }
+
     /// The task is about to park; `stamp` has the worker that it must go on on.
     #[inline(always)]
     pub(crate) fn parks(&self, what: What, stamp: u64) {
@@ -236,33 +250,64 @@ mod tests {
 
     use super::*;
 
-    /// A task parks twice while somebody reads: what is taken is of one of the two.
+    /// A task that is parked goes on and parks once more while somebody reads: what is taken is of one of the two parks, and
+    /// of the second if the reader knows that the first is over.
     #[test]
     fn what_is_read_is_of_one_park() {
         model("notes_are_of_one_park", || {
-            let slot = Arc::new((StateWord::new(5), Notes::new()));
-            slot.0.publish();
-            slot.0.begin();
+            let slot = Arc::new((StateWord::new(5), Notes::new(), AtomicU64::new(0)));
+            let (state, notes, gone_on) = (&slot.0, &slot.1, &slot.2);
+            let park = |state: &StateWord, notes: &Notes, number: u64| {
+                notes.set_deadline(Instant::from_nanos(number));
+                notes.parks(What(HAS_DEADLINE | number), number);
+                assert!(state.commit_park());
+            };
+            state.publish();
+            state.begin();
+            park(state, notes, 1);
             let task = {
                 let slot = slot.clone();
                 thread::spawn(move || {
-                    for park in 1..=2 {
-                        slot.1.parks(What(park), park);
-                        assert!(slot.0.commit_park());
-                        if park == 1 {
-                            assert!(slot.0.unpark(0));
-                        }
-                    }
+                    let (state, notes, gone_on) = (&slot.0, &slot.1, &slot.2);
+                    assert!(state.unpark(0));
+                    // A read-modify-write: loom sees that the order of this and the reader's matters.
+                    gone_on.fetch_add(1, Ordering::Release);
+                    park(state, notes, 2);
                 })
             };
-            if let Some(seen) = slot.0.see()
-                && let Some(noted) = slot.1.of_parked(&slot.0, &seen)
+            let has_gone_on = gone_on.fetch_add(0, Ordering::Acquire) == 1;
+            if let Some(seen) = state.see()
+                && let Some(noted) = notes.of_parked(state, &seen)
             {
-                assert!(matches!((noted.what.0, noted.stamp), (1, 1) | (2, 2)), "{noted:?}");
+                let numbers = [noted.what.object(), noted.deadline, noted.stamp];
+                assert!(numbers == [2; 3] || numbers == [1; 3] && !has_gone_on, "{numbers:?}, {has_gone_on}");
             }
             task.join().unwrap();
-            let seen = slot.0.see().expect("there is a task");
-            assert_eq!(slot.1.of_parked(&slot.0, &seen).map(|noted| noted.what), Some(What(2)));
+            let seen = state.see().expect("there is a task");
+            assert_eq!(notes.of_parked(state, &seen).map(|noted| noted.stamp), Some(2));
+        });
+    }
+
+    #[test]
+    fn what_is_read_is_of_the_task_that_was_seen_parked() {
+        model("notes_are_of_one_task", || {
+            let (state, notes) = (StateWord::new(5), Notes::new());
+            let parked = |number| {
+                notes.parks(What(number), number);
+                assert!(state.commit_park());
+                state.see().expect("there is a task")
+            };
+            state.publish();
+            let running = state.see().expect("there is a task");
+            let first = parked(1);
+            assert_eq!(notes.of_parked(&state, &running), None, "it was not seen parked");
+            assert_eq!(notes.of_parked(&state, &first).map(|noted| noted.stamp), Some(1));
+            assert!(state.unpark(0));
+            assert_eq!(notes.of_parked(&state, &first), None, "it has gone on");
+            state.recycle();
+            state.publish();
+            parked(2);
+            assert_eq!(notes.of_parked(&state, &first), None, "another task is parked in the slot");
         });
     }
 }

@@ -315,6 +315,9 @@ impl TaskBuilder {
             shared.names.lock().insert(task.id(), name);
         }
         shared.admit(task);
+        if pinned {
+            task.notes.pinned(worker.map_or(0, |worker| worker.index()));
+        }
         match worker {
             Some(worker) if pinned => worker.push_new_pinned(task),
             Some(worker) => worker.push_new(task),

@@ -201,16 +201,18 @@ pub(crate) fn announce(what: What) {
 /// As for [`await_`].
 #[track_caller]
 pub(crate) fn await_for(what: What) -> Result<(), Refused> {
-    /// Takes back what nobody has taken: a fiber may have caught the await, or the task been killed before it.
-    struct Announced;
-    impl Drop for Announced {
-        fn drop(&mut self) {
-            announce(What::of(WaitKind::Await));
-        }
-    }
+    let _announced = Announced; // a fiber may have caught the await, or the task been killed before it
     announce(what);
-    let _announced = Announced;
     await_(()).map(drop)
+}
+
+/// Takes back what was announced and nobody has taken.
+pub(crate) struct Announced;
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        announce(What::of(WaitKind::Await));
+    }
 }
 
 /// Waits as [`await_`] does, for what was announced by the poll of a future; if nothing was, for something of this kind.
@@ -753,9 +755,12 @@ impl Worker {
         }
     }
 
-    fn has_spare_core(&self) -> bool {
-        // SAFETY: within one statement (module prose).
-        unsafe { !(*self.spare.get()).is_empty() }
+    /// Sees to it that there is a spare core. False if there is no stack for one.
+    fn keep_spare_core(&self) -> bool {
+        let Ok(core) = self.spare_core() else { return false };
+        // SAFETY: within one statement (module prose); it has no task.
+        unsafe { (*self.spare.get()).push(core) };
+        true
     }
 
     fn spare_core(&self) -> Result<*const Core, StackError> {

@@ -70,7 +70,7 @@ fn a_dump_is_made_while_every_worker_spins_and_work_waits_behind_them() {
     let busy = text.lines().filter(|line| line.contains(": awake") && line.contains(queues)).count();
     assert_eq!(busy, 2, "{text}");
     assert!(text.contains("injector: 1 queued"), "{text}");
-    assert!(text.contains(&format!("task {}: queued, not joined yet", waiting.id())), "{text}");
+    assert!(text.contains(&format!("task {}: ready, not joined yet", waiting.id())), "{text}");
     go.store(1, Ordering::Release);
     spinners.into_iter().for_each(|task| task.join().unwrap());
     waiting.join().unwrap();

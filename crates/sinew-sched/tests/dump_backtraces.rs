@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use sinew_fiber::{Fiber, Value};
+use sinew_fiber::{Fiber, Mask, Status, Value, yield_};
 use sinew_sched::sync::Semaphore;
-use sinew_sched::{Backtraces, Dump, Runtime, TaskDump, TaskId, TaskState, WorkerState, spawn, yield_now};
+use sinew_sched::{
+    Backtraces, Dump, Events, Runtime, TaskDump, TaskId, TaskState, WorkerState, chan, spawn, yield_now,
+};
 
 #[inline(never)]
 fn waits_for_ever(gate: &Semaphore) {
@@ -82,12 +84,37 @@ fn a_task_shows_the_fibers_that_it_waits_in_and_their_stacks() {
     let shown = find(&dump, task.id());
     assert_eq!(shown.fibers.len(), 2, "{dump}");
     assert!(shown.fibers.iter().all(|fiber| fiber.created_at.contains("dump_backtraces.rs")), "{dump}");
+    assert!(shown.fibers.iter().all(|fiber| fiber.status == Status::Alive), "{dump}");
+    let first = format!("    in fiber #{}, alive, created at ", shown.fibers[0].id);
+    assert!(dump.to_string().contains(&first), "{dump}");
+    assert_eq!(dump.to_json().matches("\"status\":\"alive\"").count(), 2, "{dump}");
     let resumes: Vec<_> = shown.backtrace.iter().filter(|frame| frame.contains("::resume")).collect();
     assert!(resumes.len() >= 2, "each fiber's resumer is shown: {:#?}", shown.backtrace);
     place(shown, "calls_what_waits");
     gate.add_permits(1);
     runtime.run_until_idle();
     task.join().unwrap();
+}
+
+#[test]
+fn a_task_that_stopped_for_its_supervisor_shows_the_fibers_that_it_is_in() {
+    let runtime = Runtime::builder().build_current_thread().unwrap();
+    let events = Events::new();
+    let task = runtime.task().supervisor(&events).spawn(|| {
+        let outer = Fiber::builder().name("outer").mask(Mask::ERROR).build(|_| {
+            let inner =
+                Fiber::builder().name("inner").mask(Mask::ERROR).build(|_| drop(yield_("deep"))).unwrap();
+            let _ = inner.resume(()).unwrap();
+        });
+        let _ = outer.unwrap().resume(()).unwrap();
+    });
+    runtime.run_until_idle();
+    let dump = runtime.dump_with(Backtraces::UpTo(1));
+    let fibers = &find(&dump, task.id()).fibers;
+    let shown: Vec<_> = fibers.iter().map(|fiber| (fiber.name.as_deref(), fiber.status)).collect();
+    assert_eq!(shown, [(Some("outer"), Status::Alive), (Some("inner"), Status::Alive)], "{dump}");
+    task.cancel();
+    runtime.run_until_idle();
 }
 
 #[test]
@@ -188,4 +215,93 @@ fn backtraces_of_a_busy_worker_change_nothing() {
 #[test]
 fn backtraces_of_eight_busy_workers_change_nothing() {
     backtraces_of_a_busy_runtime(8);
+}
+
+#[test]
+fn two_tasks_that_wake_each_other_all_the_time_do_not_keep_their_worker_from_answering() {
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let gate = Arc::new(Semaphore::new(0));
+    let waits = gate.clone();
+    let parked = runtime.spawn(move || calls_what_waits(&waits));
+    wait_until_parked(&runtime, 1);
+    let ((ping, pings), (pong, pongs)) = (chan::rendezvous(), chan::rendezvous());
+    let over = Arc::new(AtomicBool::new(false));
+    let ends = over.clone();
+    let tasks = [
+        runtime.spawn(move || while ping.send(()).is_ok() && pongs.recv().is_ok() {}),
+        runtime.spawn(move || {
+            while !ends.load(Ordering::Acquire) && pings.recv().is_ok() && pong.send(()).is_ok() {}
+        }),
+    ];
+    // It may be late, but not always: it changes tasks many times in the time that it has.
+    let dumps = std::iter::repeat_with(|| runtime.dump_with(Backtraces::UpTo(10))).take(20);
+    let dump = dumps.into_iter().find(|dump| dump.unanswered.is_empty()).expect("it answers");
+    place(find(&dump, parked.id()), "calls_what_waits");
+    over.store(true, Ordering::Release);
+    tasks.into_iter().for_each(|task| task.join().unwrap());
+    gate.add_permits(1);
+    parked.join().unwrap();
+}
+
+/// Two threads and a task ask all the time, while tasks park, run, end and are in fibers, and a worker is stuck. Each dump is
+/// whole, and everything comes to its end.
+fn asked_by_many_while_a_worker_is_stuck(workers: usize) {
+    let runtime = Arc::new(Runtime::builder().workers(workers).build().unwrap());
+    let (begun, stop) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (begins, stops) = (begun.clone(), stop.clone());
+    let stuck = runtime.task().name("stuck").spawn(move || {
+        begins.store(true, Ordering::Release);
+        while !stops.load(Ordering::Acquire) {
+            std::hint::spin_loop();
+        }
+    });
+    while !begun.load(Ordering::Acquire) {
+        std::thread::yield_now();
+    }
+    let gate = Arc::new(Semaphore::new(1));
+    let busy: Vec<_> = (0..8)
+        .map(|_| {
+            let (gate, stop) = (gate.clone(), stop.clone());
+            runtime.spawn(move || {
+                while !stop.load(Ordering::Acquire) {
+                    drop(gate.acquire(1).unwrap());
+                    spawn(yield_now).join().unwrap();
+                    let fiber = Fiber::new(|_: Value| spawn(yield_now).join().unwrap()).unwrap();
+                    let _ = fiber.resume(()).unwrap();
+                }
+            })
+        })
+        .collect();
+    let id = stuck.id();
+    let ask = |runtime: Arc<Runtime>| {
+        move || {
+            for _ in 0..3 {
+                let dump = runtime.dump_with(Backtraces::UpTo(20));
+                let worker = find(&dump, id).worker.expect("it runs");
+                assert!(dump.unanswered.contains(&worker), "{dump}");
+                let traced = dump.tasks.iter().filter(|task| !task.backtrace.is_empty());
+                assert!(traced.clone().count() <= 20 && traced.clone().all(|task| task.id != id), "{dump}");
+                assert!(dump.to_json().ends_with("]}"));
+            }
+        }
+    };
+    let threads = [std::thread::spawn(ask(runtime.clone())), std::thread::spawn(ask(runtime.clone()))];
+    let by_a_task = runtime.spawn(ask(runtime.clone()));
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    by_a_task.join().unwrap();
+    stop.store(true, Ordering::Release);
+    stuck.join().unwrap();
+    busy.into_iter().for_each(|task| task.join().unwrap());
+    let runtime = Arc::into_inner(runtime).expect("nobody asks any more");
+    assert_eq!(runtime.shutdown(Duration::from_secs(60)).left, 0);
+}
+
+#[test]
+fn many_ask_while_the_only_worker_is_stuck() {
+    asked_by_many_while_a_worker_is_stuck(1);
+}
+
+#[test]
+fn many_ask_while_one_of_eight_workers_is_stuck() {
+    asked_by_many_while_a_worker_is_stuck(8);
 }

@@ -2,13 +2,20 @@
 #![cfg(not(any(loom, shuttle)))]
 
 use std::future::pending;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use sinew_sched::chan::Pool;
+use sinew_sched::chan::broadcast::Slow;
+use sinew_sched::fd::{self, Interest};
 use sinew_sched::sync::{Barrier, Condvar, Mutex, OnceLock, RwLock, Semaphore, WaitGroup};
 use sinew_sched::{
-    CurrentThread, Dump, Events, JoinHandle, ManualClock, Runtime, TaskDump, TaskId, TaskState, Wait,
-    WaitKind, chan, scope, select, sleep, sleep_async, spawn, timeout,
+    Backtraces, CurrentThread, Dump, Events, JoinHandle, ManualClock, Runtime, TaskDump, TaskId, TaskState,
+    Wait, WaitKind, blocking, chan, scope, select, sleep, sleep_async, spawn, timeout,
 };
 
 fn runtime() -> (CurrentThread, ManualClock) {
@@ -90,6 +97,124 @@ fn every_kind_of_channel_is_named() {
     let (promise, mut value) = chan::oneshot::channel::<u8>();
     assert_eq!(kind_of(&runtime, move || value.recv()), WaitKind::RecvOneshot);
     drop((receiver, sender, taker, giver, scale, light, promise));
+}
+
+#[test]
+fn ordered_and_broadcast_channels_and_pools_are_named() {
+    let (runtime, _clock) = runtime();
+    let (spawner, mut results) = chan::ordered::channel::<u8>(1);
+    assert_eq!(kind_of(&runtime, move || results.recv().is_ok()), WaitKind::RecvOrdered);
+    let (spawner_of_one, mut first) = chan::ordered::channel::<()>(1);
+    let slow = runtime.spawn(|| sleep(Duration::from_secs(1000)));
+    let id = slow.id();
+    spawner_of_one.send(slow).unwrap();
+    let receives = runtime.spawn(move || first.recv().is_ok());
+    let wait = wait_of(&runtime, receives.id());
+    assert_eq!((wait.kind, wait.task), (WaitKind::Join, Some(id)), "the head of the channel has begun");
+    let (full, slowest) = chan::broadcast::channel(1, Slow::Block);
+    full.try_send(1).unwrap();
+    assert_eq!(kind_of(&runtime, move || full.send(2)), WaitKind::SendBroadcast);
+    let (hears, empty) = chan::broadcast::channel::<u8>(1, Slow::Block);
+    assert_eq!(kind_of(&runtime, move || empty.recv().is_ok()), WaitKind::RecvBroadcast);
+    let pool = Pool::builder(1, || 7).build();
+    let taken = pool.take().unwrap();
+    let takes = pool.clone();
+    assert_eq!(kind_of(&runtime, move || takes.take().is_ok()), WaitKind::Pool);
+    drop((spawner, slowest, hears, taken));
+}
+
+#[test]
+fn a_task_that_its_supervisor_has_to_answer_says_so() {
+    let (runtime, _clock) = runtime();
+    let events = Events::new();
+    let task = runtime.task().supervisor(&events).spawn(|| drop(sinew_fiber::yield_(1)));
+    assert_eq!(wait_of(&runtime, task.id()).kind, WaitKind::Answer);
+    let shown = runtime.dump_with(Backtraces::UpTo(1));
+    assert!(!find(&shown, task.id()).backtrace.is_empty(), "{shown}");
+    task.cancel();
+    runtime.run_until_idle();
+}
+
+#[test]
+fn descriptors_are_named_with_what_has_to_become_of_them() {
+    let (runtime, clock) = runtime();
+    let ((reader, _open), (_closed, writer)) = (std::io::pipe().unwrap(), std::io::pipe().unwrap());
+    let fds = (reader.as_raw_fd(), writer.as_raw_fd());
+    let reads = runtime.spawn(move || fd::wait(&reader, Interest::READ, None).map(|_| reader));
+    let wait = wait_of(&runtime, reads.id());
+    assert_eq!((wait.kind, wait.fd, wait.object), (WaitKind::Readable, Some(fds.0), None));
+    let full = fill(writer);
+    let until = clock.now() + Duration::from_secs(3600);
+    let writes = runtime.spawn(move || fd::wait(&full, Interest::WRITE, Some(until)).map(|_| ()));
+    let wait = wait_of(&runtime, writes.id());
+    assert_eq!((wait.kind, wait.fd), (WaitKind::Writable, Some(fds.1)));
+    assert_eq!(wait.deadline, Some(until));
+    let (one, other) = UnixStream::pair().unwrap();
+    let one = fill(one);
+    let number = one.as_raw_fd();
+    let both = runtime.spawn(move || fd::wait(&one, Interest::BOTH, None).map(|_| ()));
+    let wait = wait_of(&runtime, both.id());
+    assert_eq!((wait.kind, wait.fd), (WaitKind::ReadableOrWritable, Some(number)));
+    let text = runtime.dump().to_string();
+    assert!(text.contains(&format!("waits for: readable, fd {}", fds.0)), "{text}");
+    assert!(text.contains("reactor: 3 descriptors"), "{text}");
+    drop(other);
+}
+
+/// Writes until there is no room.
+fn fill<W: Write + AsRawFd>(mut full: W) -> W {
+    // SAFETY: the descriptor is open.
+    unsafe { libc::fcntl(full.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+    while full.write(&[0; 4096]).is_ok() {}
+    full
+}
+
+#[test]
+fn a_blocking_call_is_named_until_it_has_returned() {
+    let runtime = Runtime::builder().build_current_thread().unwrap();
+    let (go, goes) = std::sync::mpsc::channel::<()>();
+    let (begins, begun) = std::sync::mpsc::channel();
+    let returned = Arc::new(AtomicBool::new(false));
+    let returns = returned.clone();
+    let task = runtime.spawn(move || {
+        blocking(move || {
+            begins.send(()).unwrap();
+            goes.recv().is_err()
+        })
+        .unwrap();
+        returns.store(true, Ordering::Release);
+        let _ = sinew_fiber::await_(());
+        sleep(Duration::from_secs(1000));
+    });
+    assert_eq!(wait_of(&runtime, task.id()).kind, WaitKind::Blocking);
+    begun.recv().unwrap();
+    assert_eq!((runtime.dump().blocking.running, runtime.dump().blocking.queued), (1, 0));
+    drop(go);
+    while !returned.load(Ordering::Acquire) {
+        runtime.run_until_idle(); // the call returns on a thread of its own
+    }
+    assert_eq!(wait_of(&runtime, task.id()).kind, WaitKind::Await, "what is over is not named again");
+}
+
+#[test]
+fn a_pinned_task_counts_as_ready_on_its_worker_before_it_starts() {
+    let (runtime, _clock) = runtime();
+    let task = runtime.task().pinned().spawn(|| sleep(Duration::from_secs(1000)));
+    let anywhere = runtime.spawn(|| ());
+    let dump = runtime.dump();
+    let shown = find(&dump, task.id());
+    assert_eq!(
+        (shown.state, shown.worker, shown.since.is_some()),
+        (TaskState::Ready, Some(0), true),
+        "{dump}"
+    );
+    assert_eq!(find(&dump, anywhere.id()).worker, None, "{dump}");
+    assert_eq!(dump.workers[0].ready, 1, "{dump}");
+    assert!(dump.to_string().contains(&format!("task {}: ready, not joined yet; for", task.id())), "{dump}");
+    assert_eq!(dump.to_json().matches("\"state\":\"ready\"").count(), 2);
+    runtime.run_until_idle();
+    assert_eq!(runtime.dump().workers[0].ready, 0);
+    assert_eq!(find(&runtime.dump(), task.id()).worker, Some(0));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! why it may). Nothing of a task runs for that. What it has captured is addresses; names are looked up by whoever has
 //! asked.
 //!
-//! - Whoever asks leaves a [`Request`] with each worker, sets the bit for it in the word that the worker looks at in every
+//! - Whoever asks leaves a [`Request`] with each worker that is in service, sets the bit for it in the word that the worker looks at in every
 //!   turn ([`Watch::ask`](crate::placement::Watch::ask)), and wakes the worker if it sleeps. This is work in the sense of
 //!   [`crate::shared`]: the bit is set before the fence, and a worker that lies down looks at it after its own (model
 //!   `shared_ask_or_sleep`).
@@ -19,6 +19,7 @@
 use std::ptr;
 use std::time::Duration;
 
+use sinew_core::Status;
 use sinew_fiber::Link;
 use sinew_fiber::raw::Inside;
 use sinew_sync::atomic::{AtomicUsize, Ordering};
@@ -57,6 +58,8 @@ pub struct FiberDump {
     pub id: u64,
     /// Its name, if it has one.
     pub name: Option<String>,
+    /// Its status. It is alive while it waits as a part of its task, or one that it has resumed does.
+    pub status: Status,
     /// Where it was created, as `file:line`.
     pub created_at: String,
 }
@@ -72,7 +75,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// A request of the calling thread to so many workers, for so many tasks.
+    /// A request of the calling thread to these workers, for so many tasks.
     pub(crate) fn new(workers: Vec<usize>, tasks: usize) -> Request {
         let (tasks, left) = (AtomicUsize::new(tasks), Mutex::new(workers));
         Request { tasks, left, found: Mutex::new(Vec::new()), asker: thread::current() }
@@ -94,9 +97,9 @@ impl Shared {
     /// A dump with backtraces; `own` is a worker that the calling thread may use, although it does not run.
     pub(crate) fn dump_with(&self, backtraces: Backtraces, own: Option<&Worker>) -> Dump {
         let Backtraces::UpTo(tasks) = backtraces else { return self.dump() };
-        let workers: Vec<usize> = self.in_service().map(|(index, _)| index).collect();
-        let request = Arc::new(Request::new(workers.clone(), tasks));
-        workers.into_iter().for_each(|index| self.inboxes[index].requests.lock().push(request.clone()));
+        let asked: Vec<usize> = self.in_service().map(|(index, _)| index).collect();
+        let request = Arc::new(Request::new(asked.clone(), tasks));
+        asked.iter().for_each(|index| self.inboxes[*index].requests.lock().push(request.clone()));
         let running = worker::current().filter(|worker| ptr::eq(worker.shared, self));
         if let Some(own) = own.or(running) {
             own.answer();
@@ -108,6 +111,8 @@ impl Shared {
         }
         let mut dump = self.dump();
         dump.unanswered = request.left.lock().clone();
+        // One that has left meanwhile had no tasks of its own.
+        dump.unanswered.retain(|index| self.inboxes[*index].is_in_service());
         let found = std::mem::take(&mut *request.found.lock());
         for (id, inside) in found {
             // One that has gone on since is as it is: the dump says where it was parked when its worker looked.
@@ -121,9 +126,10 @@ impl Shared {
 }
 
 impl FiberDump {
-    fn of(link: &Link) -> FiberDump {
+    fn of((link, status): &(Link, Status)) -> FiberDump {
         let created_at = format!("{}:{}", link.created.file(), link.created.line());
-        FiberDump { id: link.id, name: link.name.as_ref().map(|name| name.to_string()), created_at }
+        let name = link.name.as_ref().map(|name| name.to_string());
+        FiberDump { id: link.id, name, status: *status, created_at }
     }
 }
 

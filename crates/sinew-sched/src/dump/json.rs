@@ -84,6 +84,7 @@ fn of_task(object: &mut Object<'_>, task: &TaskDump) {
         Object::write(text, |object| {
             object.number("id", fiber.id);
             object.optional_string("name", fiber.name.as_deref());
+            object.string("status", fiber.status.name());
             object.string("created_at", &fiber.created_at);
         });
     });

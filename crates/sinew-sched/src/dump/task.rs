@@ -10,7 +10,7 @@ use sinew_fiber::Level;
 use sinew_sync::atomic::Ordering;
 
 use super::{FiberDump, WaitKind, rounded};
-use crate::notes::{Noted, age, worker_of};
+use crate::notes::{Noted, age, pinned_to, worker_of};
 use crate::shared::{Inbox, Shared};
 use crate::slots::TaskId;
 use crate::state::Seen;
@@ -126,7 +126,8 @@ impl Shared {
             (TaskState::Parked, Some(noted)) => (worker_of(noted.stamp), Some(age(noted.stamp, now))),
             (TaskState::Running, _) => (runs_on, None),
             // One that has parked before is queued where it has to go on, nobody knows since when.
-            (TaskState::Ready, _) => (worker_of(stamp), worker_of(stamp).is_none().then(|| age(stamp, now))),
+            (TaskState::Ready, _) if worker_of(stamp).is_some() => (worker_of(stamp), None),
+            (TaskState::Ready, _) => (pinned_to(stamp), Some(age(stamp, now))),
             _ => (None, None),
         };
         let Seen { id, notified, .. } = seen;
@@ -169,7 +170,7 @@ fn wait_of(noted: Noted) -> Wait {
 impl TaskState {
     pub(super) fn as_str(self) -> &'static str {
         match self {
-            TaskState::Ready => "queued",
+            TaskState::Ready => "ready",
             TaskState::Running => "running",
             TaskState::Parked => "parked",
             TaskState::Ended => "ended",
@@ -225,8 +226,9 @@ impl TaskDump {
             write!(f, "; spawned at {}:{}", site.file(), site.line())?;
         }
         writeln!(f)?;
-        for FiberDump { id, name, created_at } in &self.fibers {
-            writeln!(f, "    in fiber {}#{id}, created at {created_at}", name.as_deref().unwrap_or(""))?;
+        for FiberDump { id, name, status, created_at } in &self.fibers {
+            let name = name.as_deref().unwrap_or("");
+            writeln!(f, "    in fiber {name}#{id}, {status}, created at {created_at}")?;
         }
         self.backtrace.iter().enumerate().try_for_each(|(at, frame)| writeln!(f, "    {at}: {frame}"))
     }

@@ -47,7 +47,7 @@ pub struct WorkerDump {
     pub woken: usize,
     /// Tasks in its queue that were handed to it and have not started.
     pub handed: usize,
-    /// Tasks that have waited, are ready and have to go on here.
+    /// Tasks that are ready and have to run here: they have waited here, or are pinned and have not started.
     pub ready: usize,
     /// How many timers are set.
     pub timers: u64,

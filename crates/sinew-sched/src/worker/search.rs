@@ -134,7 +134,7 @@ impl Worker {
         if watch.is_asked() {
             if in_loop {
                 self.answer();
-            } else if self.has_spare_core() {
+            } else if self.keep_spare_core() {
                 // A task's stack may be too small for that: the loop of a spare core comes first, and finds it again.
                 found.into_iter().for_each(|task| match task.home() {
                     Home::None => self.put_back(task),

@@ -35,8 +35,12 @@ impl Worker {
     /// The next task for a temporary worker, as far as it need not be taken from another's deque of bodies.
     #[cold]
     pub(super) fn find_temporarily(&self, in_loop: bool) -> Option<&'static Task> {
-        if in_loop && self.inbox.watch.is_asked() {
-            self.answer();
+        if self.inbox.watch.is_asked() {
+            if in_loop {
+                self.answer();
+            } else if self.keep_spare_core() {
+                return None; // the loop of a spare core answers, as on any worker
+            }
         }
         let turn = self.next_turn();
         self.receive();
