@@ -55,6 +55,7 @@
 
 #![warn(missing_docs)]
 
+mod bell;
 mod blocking;
 mod case;
 pub mod chan;
@@ -73,7 +74,6 @@ mod join;
 pub mod net;
 mod notes;
 mod placement;
-mod polling;
 pub mod process;
 mod queues;
 mod reach;

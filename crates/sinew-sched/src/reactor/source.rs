@@ -4,6 +4,7 @@
 //! of its readiness is kept, and only a call that would have blocked takes it back, so one that has something to do waits
 //! for nothing. A thread that is no worker needs no reactor: it asks the system.
 
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
 use std::task::{Context, Poll};
@@ -173,5 +174,11 @@ impl<T: AsRawFd> Drop for Source<T> {
     fn drop(&mut self) {
         self.first.take().into_iter().for_each(Registration::close);
         self.later.lock().drain(..).for_each(Registration::close);
+    }
+}
+
+impl<T: AsRawFd> fmt::Debug for Source<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source").field("fd", &self.inner.as_raw_fd()).finish_non_exhaustive()
     }
 }
