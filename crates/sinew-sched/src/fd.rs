@@ -37,12 +37,14 @@ use std::time::Duration;
 
 use sinew_core::Instant;
 
+use crate::bell::checked;
 use crate::blocking::refused_io;
 use crate::case::{Attempt, Case, Enrolled, block};
 use crate::clock::{now, system_now};
 use crate::notes::What;
 pub use crate::reactor::Interest;
 use crate::reactor::{Readiness, Registration, forget_everywhere};
+use crate::select;
 use crate::wait::{Awaited, Node, may_block};
 use crate::worker;
 
@@ -95,6 +97,7 @@ pub fn wait(
         let look = || poll(fd, interest, Some(Duration::ZERO))?.ok_or(ErrorKind::WouldBlock.into());
         return run_by_thread(fd, interest, deadline, look);
     }
+    worker::after_some_calls(worker::give_way);
     let readiness = readiness(&fd, interest);
     if !readiness.attempt() && !block(&readiness, deadline).map_err(refused_io)? {
         return Err(ErrorKind::TimedOut.into());
@@ -246,10 +249,30 @@ pub(crate) fn run_by_thread<R>(
     }
 }
 
+/// Waits until something can be read from one of two. May be over early.
+pub(crate) fn wait_for_either(fds: [RawFd; 2]) -> io::Result<()> {
+    if worker::current_task().is_none() {
+        may_block().map_err(refused_io)?;
+        return poll_any(&mut fds.map(|fd| asked(fd, Interest::READ)), None);
+    }
+    worker::after_some_calls(worker::give_way);
+    let [one, other] = fds.map(|fd| readiness(&fd, Interest::READ));
+    select! {
+        ready = one => ready.map(drop),
+        ready = other => ready.map(drop),
+    }
+    .map_err(refused_io)?
+}
+
 fn events(interest: Interest) -> libc::c_short {
     let read = if interest.contains(Interest::READ) { libc::POLLIN | libc::POLLRDHUP } else { 0 };
     let write = if interest.contains(Interest::WRITE) { libc::POLLOUT } else { 0 };
     read | write
+}
+
+/// What the system is asked about a descriptor.
+pub(crate) fn asked(fd: RawFd, interest: Interest) -> libc::pollfd {
+    libc::pollfd { fd, events: events(interest), revents: 0 }
 }
 
 /// Asks the system whether a descriptor is ready, and waits so long for that. May be over early.
@@ -257,18 +280,23 @@ fn poll(fd: RawFd, interest: Interest, timeout: Option<Duration>) -> io::Result<
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(libc::EBADF)); // the system would pass over it, and wait for nothing
     }
-    let mut asked = libc::pollfd { fd, events: events(interest), revents: 0 };
+    let mut asked = [asked(fd, interest)];
+    poll_any(&mut asked, timeout)?;
+    match asked[0].revents {
+        0 => Ok(None),
+        events if events & libc::POLLNVAL != 0 => Err(io::Error::from_raw_os_error(libc::EBADF)),
+        events => Ok(Some(Ready { events })),
+    }
+}
+
+/// Blocks the thread until one of these is ready, or so long. May be over early.
+pub(crate) fn poll_any(asked: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<()> {
     let up =
         |timeout: Duration| timeout.as_nanos().div_ceil(1_000_000).try_into().unwrap_or(libc::c_int::MAX);
     let timeout = timeout.map_or(-1, up);
-    // SAFETY: one entry, which is ours.
-    match unsafe { libc::poll(&raw mut asked, 1, timeout) } {
-        -1 => match io::Error::last_os_error() {
-            error if error.kind() == ErrorKind::Interrupted => Ok(None),
-            error => Err(error),
-        },
-        0 => Ok(None),
-        _ if asked.revents & libc::POLLNVAL != 0 => Err(io::Error::from_raw_os_error(libc::EBADF)),
-        _ => Ok(Some(Ready { events: asked.revents })),
+    // SAFETY: as many entries as it is told, which are ours.
+    match checked(unsafe { libc::poll(asked.as_mut_ptr(), asked.len() as libc::nfds_t, timeout) }) {
+        Err(error) if error.kind() != ErrorKind::Interrupted => Err(error),
+        _ => Ok(()),
     }
 }

@@ -26,7 +26,7 @@
 //!   [`defer`](sinew_fiber::defer) protect a cleanup.
 //! - Restart what fails, and continue what stops to ask: [`Events`].
 //! - Call what blocks its thread: [`blocking()`]; use files: [`fs`]; run other programs: [`process`];
-//!   read what is typed: [`stdin()`].
+//!   read what is typed: [`stdin()`]; be told of Ctrl-C and other signals: [`signal`].
 //! - Use futures: [`spawn_future`], [`block_on`], [`sleep_async`].
 //! - Run a fiber as a task: [`TaskBuilder::spawn_fiber`].
 //! - See what a runtime is doing: [`Runtime::dump`], [`Runtime::counters`].
@@ -55,6 +55,7 @@
 
 #![warn(missing_docs)]
 
+mod bell;
 mod blocking;
 mod case;
 pub mod chan;
@@ -73,7 +74,6 @@ mod join;
 pub mod net;
 mod notes;
 mod placement;
-mod polling;
 pub mod process;
 mod queues;
 mod reach;
@@ -83,6 +83,7 @@ mod runtime;
 mod scope;
 pub mod select;
 mod shared;
+pub mod signal;
 mod sleep;
 mod slots;
 mod spawn;

@@ -1,7 +1,8 @@
 //! Other programs, for tasks: [`Command`] and [`Child`] as in [`std::process`].
 //!
 //! Starting a program, waiting for its end and talking to it suspend the task and never the worker. A program starts on a
-//! thread for blocking calls, which is not bound to a processor: what it inherits is not the one of a worker.
+//! thread for blocking calls, which is not bound to a processor: what it inherits is not the one of a worker. The rest
+//! takes no thread.
 //!
 //! ```
 //! use sinew_sched::Runtime;

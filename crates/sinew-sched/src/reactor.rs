@@ -205,7 +205,7 @@ impl Server {
             let (address, number) = (token & ((1 << NUMBER) - 1), (token >> NUMBER) as u16);
             // SAFETY: only slots are registered, and they are never freed; the address was exposed then.
             let slot: &'static Slot = unsafe { &*std::ptr::with_exposed_provenance(address) };
-            slot.tell(number, interest, &mut foreign);
+            slot.tell(number, interest, event.is_read_closed(), &mut foreign);
         }
         self.serving.events.clear();
         foreign

@@ -1,12 +1,14 @@
 //! The standard input, for tasks.
 //!
-//! The descriptor is shared with other programs, so it is not ours to make it one that never blocks: it is read by a
-//! blocking call, which first polls it, so that it ends when its caller has given up ([`Bell`]). That may be at the very
-//! moment at which it has read something. So what is read goes into a buffer that all readers share, and the next one finds
-//! it there.
+//! The descriptor is shared with other programs, so it is not ours to make it one that never blocks. The task waits until
+//! there is something, which takes no thread, and what there is is read by a blocking call: a file may be on a slow disk, and
+//! another program may have read in between what we were told of.
+//!
+//! A call may be given up at the very moment at which it has read something. So what is read goes into a buffer that all
+//! readers share, and the next one finds it there.
 //!
 //! Readers take turns, and only the one whose turn it is takes something out of the buffer. The call of the one before it
-//! may still be on its way out; the next call waits for that, and looks whether it has brought something.
+//! may still be under way; the next call waits for that, and looks whether it has brought something.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,11 +22,11 @@ use sinew_sync::Mutex;
 use sinew_sync::statics::OnceLock;
 
 use crate::blocking::{blocking, refused_io};
-use crate::polling::{Bell, Interest, poll};
+use crate::fd::{self, Interest};
 use crate::sync::{Mutex as TaskMutex, MutexGuard};
 
 /// How much is read at a time.
-const CHUNK: usize = 8 * 1024;
+const CHUNK: usize = 64 * 1024;
 
 /// The standard input of the process. All handles share one buffer, which is not that of [`std::io::stdin`]: use one of
 /// the two.
@@ -172,21 +174,23 @@ impl Input {
 
     /// Waits until there are more than `seen` bytes in the buffer. False at the end of the input.
     fn wait_for_more(&self, seen: usize) -> io::Result<bool> {
-        let stop = Bell::new()?;
-        let _stopped = stop.on_drop();
-        let source = self.source.clone();
-        blocking(move || source.read_more(seen, &stop))?
+        loop {
+            fd::wait(&self.source.file, Interest::READ, None)?;
+            let source = self.source.clone();
+            match blocking(move || source.read_more(seen))? {
+                // Another program has made it one that does not block, and has read what there was.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => (),
+                read => return read,
+            }
+        }
     }
 }
 
 impl Source {
-    fn read_more(&self, seen: usize, stop: &Bell) -> io::Result<bool> {
+    fn read_more(&self, seen: usize) -> io::Result<bool> {
         let _reading = self.reading.lock();
         if self.unread.lock().len() > seen {
             return Ok(true);
-        }
-        if !poll(&[(self.file.as_fd(), Interest::Read)], stop)? {
-            return Ok(false); // nobody waits any more
         }
         let mut bytes = vec![0; CHUNK];
         let read = loop {

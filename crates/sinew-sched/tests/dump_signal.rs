@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, ErrorKind};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use sinew_sched::signal::Signals;
 use sinew_sched::{Runtime, TaskState, sleep};
 
 /// Set in the process that is sent a signal.
@@ -24,15 +25,26 @@ fn a_signal_prints_a_dump_and_the_process_goes_on() {
         .unwrap();
     let mut text = String::new();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut read_until = |last: &str| {
+        loop {
+            let line = lines.next().unwrap_or_else(|| panic!("the process has ended after\n{text}")).unwrap();
+            text += &line;
+            text.push('\n');
+            if line.contains(last) {
+                return text.clone();
+            }
+        }
+    };
+    read_until("ready");
     // Twice: the handler stays, and the process went on.
-    while text.matches("whose result nobody has taken").count() < 2 {
-        let line = lines.next().unwrap_or_else(|| panic!("the process has ended after\n{text}")).unwrap();
-        text += &line;
-        text.push('\n');
+    for dumps in 1..=2 {
+        // SAFETY: the child has not been waited for, so the number is its.
+        assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGUSR1) }, 0);
+        let text = read_until("whose result nobody has taken");
+        assert_eq!(text.matches("runtime: 1 workers, 1 tasks").count(), dumps, "{text}");
     }
     child.kill().unwrap();
     let _ = child.wait();
-    assert_eq!(text.matches("runtime: 1 workers, 1 tasks").count(), 2, "{text}");
     assert!(text.contains("\"by signal\": parked") && text.contains("sleeps_by_signal"), "{text}");
 }
 
@@ -51,10 +63,10 @@ fn child() {
     while runtime.dump().tasks.iter().all(|task| task.state != TaskState::Parked) {
         std::thread::yield_now();
     }
-    for _ in 0..2 {
-        // SAFETY: the signal has a handler.
-        unsafe { libc::raise(libc::SIGUSR1) };
-    }
+    // Others may listen to it as well.
+    let signals = Signals::new([libc::SIGUSR1]).unwrap();
+    std::thread::spawn(move || while signals.recv().is_ok() {});
+    eprintln!("ready");
     drop(task.join()); // until the process is killed
     drop(quiet);
 }

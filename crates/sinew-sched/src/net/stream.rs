@@ -27,14 +27,16 @@ pub trait Sealed {
     fn shutdown_write(&self) -> io::Result<()>;
 }
 
-/// What a type with a field `socket` needs to be a stream.
+/// What a type with a field `socket` needs to be a stream. `$if_short` is the length of a read that, if it gives less, says
+/// that there is no more.
 macro_rules! stream {
-    ($type:ident) => {
+    ($type:ident, $if_short:expr) => {
         impl $crate::net::Stream for $type {}
 
         impl $crate::net::stream::Sealed for $type {
             fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-                self.socket.read(|mut inner| inner.read(buffer))
+                let (socket, len) = (&self.socket, $if_short(buffer.len()));
+                socket.read(|mut inner| socket.source.note_short(len, || inner.read(buffer)))
             }
 
             fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
@@ -54,7 +56,9 @@ macro_rules! stream {
                 context: &Context<'_>,
                 buffer: &mut [MaybeUninit<u8>],
             ) -> Poll<io::Result<usize>> {
-                self.socket.poll_read(context, |inner| SockRef::from(inner).recv(buffer))
+                let (socket, len) = (&self.socket, $if_short(buffer.len()));
+                let recv = |inner: &_| socket.source.note_short(len, || SockRef::from(inner).recv(buffer));
+                socket.poll_read(context, recv)
             }
 
             fn poll_read_vectored(
@@ -147,7 +151,11 @@ macro_rules! stream {
             ///
             /// What the system says.
             pub async fn read_async(&self, buffer: &mut [u8]) -> io::Result<usize> {
-                poll_fn(|context| self.socket.poll_read(context, |mut inner| inner.read(buffer))).await
+                let (socket, len) = (&self.socket, $if_short(buffer.len()));
+                let read = |mut inner: &_, buffer: &mut _| {
+                    socket.source.note_short(len, || Read::read(&mut inner, buffer))
+                };
+                poll_fn(|context| socket.poll_read(context, |inner| read(inner, buffer))).await
             }
 
             /// Writes, in a future: what [`Write::write`] does.

@@ -126,7 +126,7 @@ pub struct TcpStream {
 }
 
 descriptor!(TcpStream, std::net::TcpStream, |socket| TcpStream { socket });
-stream!(TcpStream);
+stream!(TcpStream, |len| len);
 
 impl TcpStream {
     /// Connects to `address`. Several addresses are tried in turn.

@@ -1,16 +1,16 @@
 //! A program that was started.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::mem::{self, ManuallyDrop};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::process::{ExitStatus, Output};
-use std::sync::Arc;
 
 use sinew_sync::thread;
 
 use super::orphans;
 use super::pipes::{ChildStderr, ChildStdin, ChildStdout, read_both};
-use crate::polling::{Bell, Interest, checked, wait_for};
+use crate::bell::{Bell, checked};
+use crate::reactor::{Interest, Source};
 
 /// A program that runs, or has run, as [`std::process::Child`].
 ///
@@ -33,7 +33,7 @@ pub struct Child {
 pub(super) struct Process {
     pub(super) child: std::process::Child,
     /// Becomes readable when the process has ended.
-    pub(super) ended: Arc<OwnedFd>,
+    pub(super) ended: Source<OwnedFd>,
 }
 
 impl Child {
@@ -44,7 +44,7 @@ impl Child {
             let stdin = child.stdin.take().map(ChildStdin::new).transpose()?;
             let stdout = child.stdout.take().map(ChildStdout::new).transpose()?;
             let stderr = child.stderr.take().map(ChildStderr::new).transpose()?;
-            io::Result::Ok((stdin, stdout, stderr, watch(child.id())?))
+            io::Result::Ok((stdin, stdout, stderr, Source::new(watch(child.id())?)))
         })();
         match prepared {
             Ok((stdin, stdout, stderr, ended)) => {
@@ -72,12 +72,8 @@ impl Child {
     /// As std's, or if the task is cancelled: then it goes on, and can be waited for again.
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
         drop(self.stdin.take());
-        loop {
-            if let Some(status) = self.try_wait()? {
-                return Ok(status);
-            }
-            wait_for(&self.process.ended, Interest::Read)?;
-        }
+        let Process { child, ended } = &mut *self.process;
+        ended.run(Interest::READ, None, |_| child.try_wait()?.ok_or(ErrorKind::WouldBlock.into()))
     }
 
     /// How it has ended, if it has.
@@ -125,12 +121,12 @@ impl Drop for Child {
 }
 
 /// A descriptor that becomes readable when the process with this number, which nobody has waited for, has ended.
-fn watch(number: u32) -> io::Result<Arc<OwnedFd>> {
+fn watch(number: u32) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers only.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, libc::c_long::from(number), 0) };
     match checked(RawFd::try_from(fd).unwrap_or(-1)) {
         // SAFETY: just made, and nobody else's.
-        Ok(fd) => Ok(Arc::new(unsafe { OwnedFd::from_raw_fd(fd) })),
+        Ok(fd) => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => watch_by_a_thread(number),
         Err(error) => Err(error),
     }
@@ -138,16 +134,16 @@ fn watch(number: u32) -> io::Result<Arc<OwnedFd>> {
 
 /// The same where processes have no descriptors: before Linux 5.3, in some sandboxes, under valgrind. The thread leaves the
 /// end of the process to be taken note of by whoever waits for it.
-fn watch_by_a_thread(number: u32) -> io::Result<Arc<OwnedFd>> {
+fn watch_by_a_thread(number: u32) -> io::Result<OwnedFd> {
     let bell = Bell::new()?;
-    let ended = bell.descriptor();
+    let ended = bell.descriptor()?;
     let wait = move || {
         // SAFETY: plain numbers, for which zero is fine; the system writes there.
         let mut info: libc::siginfo_t = unsafe { mem::zeroed() };
         let options = libc::WEXITED | libc::WNOWAIT;
         // SAFETY: as above. If somebody has taken note of the end meanwhile, it fails.
         while let Err(error) = checked(unsafe { libc::waitid(libc::P_PID, number, &raw mut info, options) })
-            && error.kind() == io::ErrorKind::Interrupted
+            && error.kind() == ErrorKind::Interrupted
         {}
         bell.ring();
     };
@@ -157,22 +153,19 @@ fn watch_by_a_thread(number: u32) -> io::Result<Arc<OwnedFd>> {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use std::os::fd::AsFd;
     use std::process::{Command, Stdio};
 
     use super::*;
-    use crate::polling::poll;
+    use crate::fd;
 
     #[test]
     fn a_thread_tells_the_end_of_a_child_and_leaves_it_to_be_taken_note_of() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let ended = watch_by_a_thread(child.id()).unwrap();
-        let stop = Bell::new().unwrap();
-        stop.ring();
-        assert!(!poll(&[(ended.as_fd(), Interest::Read)], &stop).unwrap(), "it has not ended");
-        stop.clear();
+        let early = fd::wait(&ended, Interest::READ, crate::now());
+        assert_eq!(early.unwrap_err().kind(), ErrorKind::TimedOut, "it has not ended");
         drop(child.stdin.take());
-        assert!(poll(&[(ended.as_fd(), Interest::Read)], &stop).unwrap());
+        assert!(fd::wait(&ended, Interest::READ, None).unwrap().is_readable());
         assert!(child.try_wait().unwrap().unwrap().success());
     }
 }

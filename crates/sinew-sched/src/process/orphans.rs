@@ -1,20 +1,22 @@
 //! Children that nobody waits for any more: one thread of the process waits for all of them.
 //!
-//! The thread polls their descriptors, and one by which it is told that there is another orphan. It is started with the
-//! first orphan, belongs to no runtime, and goes with the process. An orphan is put into the list before the thread is
-//! told; the thread forgets what it was told before it looks at the list. So it misses none.
+//! The thread polls their descriptors, and one by which it is told that there is another orphan: runtimes, and their
+//! reactors, come and go. It is started with the first orphan, and goes with the process. An orphan is put into the list
+//! before the thread is told; the thread forgets what it was told before it takes what is in the list. So it misses none.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
 
 use sinew_sync::statics::{Mutex, MutexGuard, OnceLock};
 use sinew_sync::thread;
 
 use super::child::Process;
+use crate::bell::Bell;
 use crate::cpu;
-use crate::polling::{Bell, Interest, poll};
+use crate::fd::{Interest, asked, poll_any};
 
 struct Orphans {
+    /// Those that the thread has not taken yet.
     list: Mutex<Vec<Process>>,
     another: Bell,
 }
@@ -52,14 +54,15 @@ pub(super) fn adopt(process: Process) {
 
 impl Orphans {
     fn see_to_all(&self) -> ! {
+        let mut alive = Vec::new();
         loop {
             self.another.clear();
-            let mut list = self.list();
-            list.retain_mut(|process| matches!(process.child.try_wait(), Ok(None)));
-            let ended: Vec<_> = list.iter().map(|process| process.ended.clone()).collect();
-            drop(list);
-            let polled: Vec<_> = ended.iter().map(|ended| (ended.as_fd(), Interest::Read)).collect();
-            if poll(&polled, &self.another).is_err() {
+            alive.append(&mut self.list());
+            alive.retain_mut(|process| matches!(process.child.try_wait(), Ok(None)));
+            let ended = alive.iter().map(|process| process.ended.get().as_raw_fd());
+            let mut polled: Vec<_> =
+                ended.chain([self.another.as_raw_fd()]).map(|fd| asked(fd, Interest::READ)).collect();
+            if poll_any(&mut polled, None).is_err() {
                 thread::yield_now(); // there is no memory for it at the moment
             }
         }

@@ -1,58 +1,70 @@
 //! The pipes to and from a child.
 //!
 //! Our end of a pipe is an open file of our own, so it can be made one that never blocks: it is used on the worker, and
-//! only if it has nothing, or is full, the task waits. So a read that is given up has read nothing, and a write that is
-//! given up has written nothing.
+//! only if it has nothing, or is full, the task waits for the reactor. So a read that is given up has read nothing, and a
+//! write that is given up has written nothing.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Stdio;
-use std::sync::Arc;
 
-use crate::polling::{Interest, Shared, set_nonblocking, wait_for, wait_for_any};
+use crate::bell::checked;
+use crate::fd;
+use crate::reactor::{Interest, Source};
 
 /// How much is read at a time from a pipe that is read to its end.
 const CHUNK: usize = 64 * 1024;
 
 #[derive(Debug)]
-struct Pipe(Arc<File>);
+struct Pipe(Source<File>);
 
 impl Pipe {
     fn new(fd: impl Into<OwnedFd>) -> io::Result<Pipe> {
         let file = File::from(fd.into());
-        set_nonblocking(file.as_fd(), true)?;
-        Ok(Pipe(Arc::new(file)))
+        set_nonblocking(&file, true)?;
+        Ok(Pipe(Source::new(file)))
     }
 
-    fn retry<T>(&self, interest: Interest, mut attempt: impl FnMut(&File) -> io::Result<T>) -> io::Result<T> {
-        loop {
-            match attempt(&self.0) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => wait_for(&self.0, interest)?,
-                outcome => return outcome,
-            }
-        }
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.run(Interest::WRITE, None, |mut file| file.write(bytes))
     }
 
     /// Another program's, which expects a file that blocks.
     fn into_stdio(self) -> io::Result<Stdio> {
-        set_nonblocking(self.0.as_fd(), false)?;
-        let file = Arc::try_unwrap(self.0).or_else(|shared| shared.try_clone())?;
+        let file = self.0.into_inner();
+        set_nonblocking(&file, false)?;
         Ok(file.into())
     }
 
-    /// Reads what is there. True at the end.
-    fn read_available(&self, into: &mut Vec<u8>) -> io::Result<bool> {
-        let mut chunk = vec![0; CHUNK];
-        loop {
-            match (&*self.0).read(&mut chunk) {
-                Ok(0) => return Ok(true),
-                Ok(read) => into.extend_from_slice(&chunk[..read]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
-                Err(error) if error.kind() == ErrorKind::Interrupted => (),
-                Err(error) => return Err(error),
+    /// Reads some of what is there, if there is anything. True at the end.
+    fn read_some(&self, into: &mut Vec<u8>, chunk: &mut [u8]) -> io::Result<bool> {
+        match self.0.get().read(chunk) {
+            Ok(read) => {
+                into.extend_from_slice(&chunk[..read]);
+                Ok(read == 0)
             }
+            Err(error) if [ErrorKind::WouldBlock, ErrorKind::Interrupted].contains(&error.kind()) => {
+                Ok(false)
+            }
+            Err(error) => Err(error),
         }
+    }
+}
+
+impl Read for Pipe {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.run(Interest::READ, None, |mut file| file.read(into))
+    }
+}
+
+/// Lets reads and writes of an open file fail instead of block, or not.
+fn set_nonblocking(file: &File, nonblocking: bool) -> io::Result<()> {
+    // SAFETY: takes numbers only; the descriptor is open.
+    unsafe {
+        let flags = checked(libc::fcntl(file.as_raw_fd(), libc::F_GETFL))?;
+        let flags = if nonblocking { flags | libc::O_NONBLOCK } else { flags & !libc::O_NONBLOCK };
+        checked(libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags)).map(drop)
     }
 }
 
@@ -61,23 +73,19 @@ pub(super) fn read_both(
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
 ) -> io::Result<(Vec<u8>, Vec<u8>)> {
-    let mut read = [Vec::new(), Vec::new()];
-    let mut pipes = [stdout.map(|stdout| stdout.0), stderr.map(|stderr| stderr.0)];
-    loop {
-        for (pipe, into) in pipes.iter_mut().zip(&mut read) {
-            if let Some(open) = pipe
-                && open.read_available(into)?
-            {
-                *pipe = None;
-            }
+    let (mut output, mut errors) = (Vec::new(), Vec::new());
+    let (mut stdout, mut stderr) = (stdout.map(|stdout| stdout.0), stderr.map(|stderr| stderr.0));
+    if let (Some(stdout), Some(stderr)) = (&stdout, &stderr) {
+        let fds = [stdout, stderr].map(|pipe| pipe.0.get().as_raw_fd());
+        let mut chunk = vec![0; CHUNK];
+        // Both are read each time, also if one has ended.
+        while !(stdout.read_some(&mut output, &mut chunk)? | stderr.read_some(&mut errors, &mut chunk)?) {
+            fd::wait_for_either(fds)?;
         }
-        let open = pipes.iter().flatten().map(|pipe| (pipe.0.clone() as Shared, Interest::Read));
-        let open: Vec<_> = open.collect();
-        if open.is_empty() {
-            return Ok(read.into());
-        }
-        wait_for_any(open)?;
     }
+    stdout.as_mut().map_or(Ok(0), |pipe| pipe.read_to_end(&mut output))?;
+    stderr.as_mut().map_or(Ok(0), |pipe| pipe.read_to_end(&mut errors))?;
+    Ok((output, errors))
 }
 
 /// Where to write what a child reads. Dropping it ends what the child reads.
@@ -92,7 +100,7 @@ impl ChildStdin {
 
 impl Write for ChildStdin {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.retry(Interest::Write, |mut file| file.write(bytes))
+        self.0.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -123,7 +131,7 @@ macro_rules! readable {
 
         impl Read for $name {
             fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-                self.0.retry(Interest::Read, |mut file| file.read(into))
+                self.0.read(into)
             }
         }
     };

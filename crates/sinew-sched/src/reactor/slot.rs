@@ -7,6 +7,10 @@
 //! told ([`Slot::tell`]). A user loads the word, makes the call, and if that would have blocked takes the bit back,
 //! unless the count has moved: what was told since the load may be news that the call has not seen ([`Slot::clear`]).
 //!
+//! A stream that gives less than was asked for has nothing left: that is as good as a call that would block, and saves one
+//! ([`Slot::spend`]). But the end of a stream is told once, perhaps together with its
+//! last bytes: so it has a bit of its own, which only a call that would block takes back.
+//!
 //! # Ready, or waiting
 //!
 //! Whoever tells changes the word under the lock of the waiters, and whoever waits looks at the word under that lock
@@ -19,7 +23,7 @@
 //! used again when its last owner has let go of it ([`Slot::leave`]); that may be while somebody else, who took it out of
 //! the table, is about to close it. So to close it takes the number as well.
 //!
-//! Models: `slot_clear_or_tell`, `slot_wait_or_tell`, `slot_wait_or_close`, `slot_old_news`, `slot_late_close`.
+//! Models: `slot_clear_or_tell`, `slot_spend_or_tell`, `slot_wait_or_tell`, `slot_wait_or_close`, `slot_old_news`, `slot_late_close`.
 
 use std::os::fd::RawFd;
 use std::sync::PoisonError;
@@ -33,6 +37,9 @@ use crate::case::{Attempt, Case, Enrolled};
 use crate::chan::lock::{Guard, Lock};
 use crate::notes::What;
 use crate::wait::{Awaited, Node, Queue, TOLD, Waiter, tell_each_by};
+
+/// The other side has closed, or does not write any more: in the word.
+const ENDED: u64 = 1 << 3;
 
 /// The descriptor is gone, or its reactor: in the word.
 const CLOSED: u64 = 1 << 2;
@@ -55,13 +62,18 @@ pub(crate) struct Seen(u64);
 impl Seen {
     /// True if it was ready for one of these, or closed.
     pub(crate) fn is_ready(self, interest: Interest) -> bool {
-        self.0 & (u64::from(interest.bits()) | CLOSED) != 0
+        self.0 & (bits(interest) | CLOSED) != 0
     }
 
     /// True if the descriptor is gone, or its reactor.
     pub(crate) fn is_closed(self) -> bool {
         self.0 & CLOSED != 0
     }
+}
+
+/// The bits that make a descriptor ready for this: to read its end is to read.
+fn bits(interest: Interest) -> u64 {
+    u64::from(interest.bits()) | if interest.contains(Interest::READ) { ENDED } else { 0 }
 }
 
 #[repr(align(64))]
@@ -150,22 +162,31 @@ impl Slot {
         Seen(self.word.load(Ordering::Acquire))
     }
 
-    /// A call has found, after `seen`, that it is not ready for this.
+    /// A call has found, after `seen`, that it is not ready for this: it would have blocked.
     pub(crate) fn clear(&self, seen: Seen, interest: Interest) {
-        let clear = |word: u64| {
-            (word / TOLD_ONCE == seen.0 / TOLD_ONCE).then_some(word & !u64::from(interest.bits()))
-        };
-        let _ = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, clear);
+        self.take_back(seen, bits(interest));
     }
 
-    /// The descriptor of the use `number` has become ready for this: tells everybody who waits for it. Wakers that are not
-    /// ours, which may be any code, are for the caller to call.
-    pub(crate) fn tell(&self, number: u16, interest: Interest, foreign: &mut Vec<Waker>) {
+    /// A call has read all that there was, after `seen`. What comes next is told, but for the end: that may have been told
+    /// together with what was read.
+    pub(crate) fn spend(&self, seen: Seen, interest: Interest) {
+        self.take_back(seen, u64::from(interest.bits()));
+    }
+
+    fn take_back(&self, seen: Seen, bits: u64) {
+        let take = |word: u64| (word / TOLD_ONCE == seen.0 / TOLD_ONCE).then_some(word & !bits);
+        let _ = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
+    }
+
+    /// The descriptor of the use `number` has become ready for this, perhaps because it has ended: tells everybody who waits
+    /// for it. Wakers that are not ours, which may be any code, are for the caller to call.
+    pub(crate) fn tell(&self, number: u16, interest: Interest, ended: bool, foreign: &mut Vec<Waker>) {
         let waiters = self.waiters.lock();
         if waiters.number != number || self.seen().is_closed() {
             return; // news of an earlier use
         }
-        let told = |word: u64| Some(word.wrapping_add(TOLD_ONCE) | u64::from(interest.bits()));
+        let bits = u64::from(interest.bits()) | if ended { ENDED } else { 0 };
+        let told = |word: u64| Some(word.wrapping_add(TOLD_ONCE) | bits);
         let _ = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, told);
         self.tell_all(waiters, interest, |waiter| match waiter {
             Waiter::Foreign(waker) => foreign.push(waker),

@@ -4,6 +4,7 @@
 //! of its readiness is kept, and only a call that would have blocked takes it back, so one that has something to do waits
 //! for nothing. A thread that is no worker needs no reactor: it asks the system.
 
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
 use std::task::{Context, Poll};
@@ -73,6 +74,23 @@ impl<T: AsRawFd> Source<T> {
                 return Err(ErrorKind::TimedOut.into());
             }
         }
+    }
+
+    /// Makes a call that reads from a stream, and notes if it was given less than it wanted. For streams that give less only
+    /// when there is no more; TCP's do, but for urgent data, behind which the next read waits for whatever comes next.
+    pub(crate) fn note_short(
+        &self,
+        len: usize,
+        call: impl FnOnce() -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let known = self.registered().map(|slot| (slot, slot.seen()));
+        let result = call();
+        if let (Some((slot, seen)), Ok(count)) = (known, &result)
+            && (1..len).contains(count)
+        {
+            slot.spend(seen, Interest::READ);
+        }
+        result
     }
 
     /// The same, as the poll of a future: one that waits for a direction takes the place of another.
@@ -173,5 +191,11 @@ impl<T: AsRawFd> Drop for Source<T> {
     fn drop(&mut self) {
         self.first.take().into_iter().for_each(Registration::close);
         self.later.lock().drain(..).for_each(Registration::close);
+    }
+}
+
+impl<T: AsRawFd> fmt::Debug for Source<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source").field("fd", &self.inner.as_raw_fd()).finish_non_exhaustive()
     }
 }

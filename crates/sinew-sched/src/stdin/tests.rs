@@ -2,7 +2,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use super::*;
-use crate::{Runtime, spawn, yield_now};
+use crate::{Runtime, TaskState, spawn, yield_now};
 
 /// An input, and where to write what is read from it.
 fn input() -> (Arc<Input>, io::PipeWriter) {
@@ -55,12 +55,24 @@ fn a_worker_runs_other_tasks_while_one_waits_for_input() {
 }
 
 #[test]
-fn a_read_that_is_given_up_loses_nothing_and_leaves_no_call_behind() {
+fn a_wait_for_input_takes_no_thread() {
+    let (runtime, (input, writer)) = (runtime(), input());
+    let task = runtime.spawn(move || line(&input).unwrap());
+    while !runtime.dump().tasks.iter().any(|task| task.state == TaskState::Parked) {
+        std::thread::yield_now();
+    }
+    assert_eq!(runtime.dump().blocking.threads, 0);
+    drop(writer);
+    assert_eq!(task.join().unwrap(), "");
+}
+
+#[test]
+fn a_read_that_is_given_up_loses_nothing() {
     let (runtime, (input, mut writer)) = (runtime(), input());
     for _ in 0..100 {
         let reader = input.clone();
         let task = runtime.spawn(move || line(&reader));
-        while !runtime.dump().to_string().contains("1 running, of which nobody waits for 0") {
+        while !runtime.dump().tasks.iter().any(|task| task.state == TaskState::Parked) {
             std::thread::yield_now();
         }
         writer.write_all(b"x").unwrap();
@@ -77,10 +89,20 @@ fn a_read_that_is_given_up_loses_nothing_and_leaves_no_call_behind() {
 }
 
 #[test]
+fn a_file_is_read_to_its_end() {
+    let path = std::env::temp_dir().join(format!("sinew-stdin-{}", std::process::id()));
+    std::fs::write(&path, "one\ntwo\n").unwrap();
+    let input = Arc::new(Input::new(File::open(&path).unwrap()));
+    std::fs::remove_file(&path).unwrap();
+    let lines = runtime().run(move || [(); 3].map(|()| line(&input).unwrap()));
+    assert_eq!(lines.unwrap(), ["one\n", "two\n", ""]);
+}
+
+#[test]
 fn what_was_read_for_nobody_is_found_by_the_next_reader() {
     let (input, mut writer) = input();
     writer.write_all(b"lost").unwrap();
-    assert!(input.source.read_more(0, &Bell::new().unwrap()).unwrap());
+    assert!(input.source.read_more(0).unwrap());
     writer.write_all(b" and found\n").unwrap();
     assert_eq!(line(&input).unwrap(), "lost and found\n");
 }
@@ -89,13 +111,12 @@ fn what_was_read_for_nobody_is_found_by_the_next_reader() {
 fn a_call_that_follows_another_sees_what_that_has_read() {
     let (input, mut writer) = input();
     writer.write_all(b"x").unwrap();
-    let stop = Bell::new().unwrap();
     // Both were made for a reader that had seen nothing; the second must not wait for more.
-    assert!(input.source.read_more(0, &stop).unwrap());
-    assert!(input.source.read_more(0, &stop).unwrap());
+    assert!(input.source.read_more(0).unwrap());
+    assert!(input.source.read_more(0).unwrap());
     assert_eq!(input.source.unread.lock().len(), 1);
-    stop.ring();
-    assert!(!input.source.read_more(1, &stop).unwrap());
+    drop(writer);
+    assert!(!input.source.read_more(1).unwrap());
 }
 
 #[test]

@@ -38,6 +38,7 @@ use std::ffi::{c_int, c_void};
 use sinew_fiber::raw::is_switching;
 use sinew_sync::statics::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, OnceLock, Ordering};
 
+use crate::signal::handler;
 use crate::slots::TaskId;
 use crate::worker;
 
@@ -214,7 +215,7 @@ pub(super) fn install(signal: c_int) -> std::io::Result<()> {
         // SAFETY: as above.
         unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
         PREVIOUS[index].get_or_init(|| action);
-        action.sa_sigaction = on_signal as *const () as usize;
+        action.sa_sigaction = address();
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
         // SAFETY: the handler has the signature that its flags promise.
         let set = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) } == 0;
@@ -226,6 +227,11 @@ pub(super) fn install(signal: c_int) -> std::io::Result<()> {
         None => Ok(()),
         Some(text) => Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, text.as_str())),
     }
+}
+
+/// Our handler, as the system knows it.
+pub(crate) fn address() -> usize {
+    on_signal as *const () as usize
 }
 
 extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
@@ -241,9 +247,12 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// Hands a signal that was not for us to whoever handled it before.
+/// Hands a signal that was not for us to whoever handled it before, and to those who listen to it.
 fn chain(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let previous = usize::try_from(signal).ok().and_then(|index| PREVIOUS.get(index)?.get());
+    if previous.is_none_or(|action| action.sa_sigaction != handler::address()) {
+        handler::note(signal); // otherwise the one before does
+    }
     match previous {
         None => (),
         // SIGURG is ignored by default. Somebody who chose a signal that would end the process has it ignored, too.

@@ -34,9 +34,9 @@ fn news_during_a_call_is_kept() {
             let (slot, there) = (slot.clone(), there.clone());
             move || {
                 // The first news is for something that somebody else has read.
-                slot.tell(slot.number(), Interest::READ, &mut Vec::new());
+                slot.tell(slot.number(), Interest::READ, false, &mut Vec::new());
                 there.store(true, Ordering::Release);
-                slot.tell(slot.number(), Interest::READ, &mut Vec::new());
+                slot.tell(slot.number(), Interest::READ, false, &mut Vec::new());
             }
         });
         read(&slot, &there);
@@ -53,12 +53,49 @@ fn who_waits_is_told() {
             let (slot, there) = (slot.clone(), there.clone());
             move || {
                 there.store(true, Ordering::Release);
-                slot.tell(slot.number(), Interest::READ, &mut Vec::new());
+                slot.tell(slot.number(), Interest::READ, false, &mut Vec::new());
             }
         });
         read(&slot, &there);
         system.join().unwrap();
     });
+}
+
+/// A stream whose last byte and end are told one after the other, or together: whoever reads the byte, and takes it for all
+/// that there is, reads the end as well.
+#[test]
+fn the_end_of_a_stream_is_read_after_its_last_byte() {
+    for together in [false, true] {
+        model("slot_spend_or_tell", move || {
+            let flag = || Arc::new(AtomicBool::new(false));
+            let (slot, byte, ended) = (in_use(), flag(), flag());
+            let system = thread::spawn({
+                let (slot, byte, ended) = (slot.clone(), byte.clone(), ended.clone());
+                move || {
+                    byte.store(true, Ordering::Release);
+                    if !together {
+                        slot.tell(slot.number(), Interest::READ, false, &mut Vec::new());
+                    }
+                    ended.store(true, Ordering::Release);
+                    slot.tell(slot.number(), Interest::READ, true, &mut Vec::new());
+                }
+            });
+            let mut read = false;
+            loop {
+                assert!(block(&Readiness { slot: &slot, fd: 0, interest: Interest::READ }, None).unwrap());
+                let seen = slot.seen();
+                if !read && byte.load(Ordering::Acquire) {
+                    read = true;
+                    slot.spend(seen, Interest::READ);
+                } else if ended.load(Ordering::Acquire) {
+                    break;
+                } else {
+                    slot.clear(seen, Interest::READ);
+                }
+            }
+            system.join().unwrap();
+        });
+    }
 }
 
 /// Closing tells who waits, whatever else is told.
@@ -89,7 +126,7 @@ fn old_news_is_dropped() {
         let number = slot.number();
         let system = thread::spawn({
             let slot = slot.clone();
-            move || slot.tell(number, Interest::READ, &mut Vec::new())
+            move || slot.tell(number, Interest::READ, false, &mut Vec::new())
         });
         assert!(slot.leave());
         slot.close(number);

@@ -1,0 +1,284 @@
+//! Signals of the system, such as Ctrl-C, for tasks, threads and futures.
+//!
+//! ```no_run
+//! use sinew_sched::net::TcpListener;
+//! use sinew_sched::{Runtime, signal, spawn};
+//!
+//! let runtime = Runtime::new();
+//! runtime.run(|| {
+//!     let listener = TcpListener::bind("127.0.0.1:8080")?;
+//!     spawn(move || for stream in listener.incoming() { /* serve it */ }).detach();
+//!     signal::ctrl_c() // other tasks run meanwhile
+//! }).unwrap()?;
+//! runtime.shutdown(std::time::Duration::from_secs(5));
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! [`Signals`] listens to any of them, also with a limit, in futures and in a [`select!`](crate::select!):
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use sinew_sched::process::Command;
+//! use sinew_sched::select::{recv, sleep};
+//! use sinew_sched::signal::{SIGHUP, SIGTERM, Signals};
+//! use sinew_sched::{Runtime, select};
+//!
+//! Runtime::new().run(|| {
+//!     let signals = Signals::new([SIGTERM, SIGHUP])?;
+//!     Command::new("kill").args(["-HUP", &std::process::id().to_string()]).status()?;
+//!     let what = select! {
+//!         signal = recv(&signals) => if signal == SIGHUP { "reload" } else { "end" },
+//!         _ = sleep(Duration::from_secs(60)) => "go on",
+//!     };
+//!     assert_eq!(what.unwrap(), "reload");
+//!     Ok::<(), std::io::Error>(())
+//! }).unwrap()?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # What to know
+//!
+//! - **From the first listener on, the signal does not do any more what it does by itself**, such as end the process; also
+//!   when all of its listeners are gone. Who listens to SIGINT has to end the process, or Ctrl-C does nothing.
+//! - Every listener is told of every signal that comes after it was made, whichever runtime it is used on.
+//! - Signals of one kind that come before the first of them was received are one, as in the system. Signals of
+//!   different kinds never displace each other.
+//! - Signals that cannot be handled, or that say that a thread cannot go on (SIGSEGV and the like), are errors of
+//!   [`Signals::new`], and so are those that have a handler of somebody else.
+//!   [`dump_on_signal`](crate::Builder::dump_on_signal) and [`Sysmon`](crate::Sysmon) are compatible: a signal can
+//!   be theirs and be listened to.
+//!
+//! # How it works
+//!
+//! `handler.rs` beside this has the way from the system to a [`Listener`]. That has a channel with room for each of its
+//! signals once, and a word with a bit for each that is in the channel. Whoever tells of a signal sets the bit, and sends the
+//! signal if the bit was not set; whoever has received it clears the bit. So a place in the channel is free for each bit that
+//! is not set, and a signal that finds its bit set comes before the receiver of the earlier one goes on, who sees what was
+//! done before it. Model: `signal_merged_or_received`.
+
+pub(crate) mod handler;
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use sinew_core::Instant;
+use sinew_fiber::Refused;
+use sinew_sync::Arc;
+use sinew_sync::atomic::{AtomicU64, Ordering};
+
+pub use libc::{
+    SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
+};
+
+use crate::blocking::refused_io;
+use crate::case::{Async, Attempt, Case, Enrolled, block};
+use crate::chan::{self, Receiver, RecvCase, Sender};
+use crate::clock::now;
+use crate::notes::What;
+use crate::select::Source;
+use crate::wait::{Awaited, Node};
+
+/// Waits for the next Ctrl-C, that is SIGINT: suspends the running task, or blocks the thread.
+///
+/// **From the first call on, Ctrl-C does not end the process any more**, also while nobody waits for it. One that comes
+/// between two calls is lost; [`Signals`] has those, and the forms for futures and for a [`select!`](crate::select!).
+///
+/// # Errors
+///
+/// As for [`Signals::new`]; if the task is cancelled, or must not block here.
+pub fn ctrl_c() -> io::Result<()> {
+    Signals::new([SIGINT])?.recv().map(drop).map_err(refused_io)
+}
+
+/// Listens to signals of the system: see the [module](self).
+pub struct Signals {
+    listener: Arc<Listener>,
+    receiver: Receiver<i32>,
+}
+
+impl Signals {
+    /// Listens to these signals, by their numbers.
+    ///
+    /// # Errors
+    ///
+    /// If one of them cannot be handled, or has a handler that is not Sinew's; if there are none; if the system has no
+    /// descriptor or thread left.
+    pub fn new(signals: impl IntoIterator<Item = i32>) -> io::Result<Signals> {
+        let numbers: Vec<i32> = signals.into_iter().collect();
+        if numbers.is_empty() {
+            let why = "nobody can listen to no signals: name one, such as SIGTERM";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        let mut bits = 0;
+        for signal in &numbers {
+            bits |= handler::bit(*signal).ok_or_else(|| handler::no_signal(*signal))?;
+        }
+        let signals = Signals::unheard(bits);
+        handler::listen(&numbers, &signals.listener)?;
+        Ok(signals)
+    }
+
+    /// A listener to these that nobody tells yet.
+    fn unheard(signals: u64) -> Signals {
+        let (sender, receiver) = chan::bounded(signals.count_ones() as usize);
+        Signals { listener: Arc::new(Listener { signals, inside: AtomicU64::new(0), sender }), receiver }
+    }
+
+    /// Waits for the next signal, and returns its number.
+    ///
+    /// # Errors
+    ///
+    /// If it has to wait and the task is cancelled, or must not block here.
+    pub fn recv(&self) -> Result<i32, Refused> {
+        let recv = self.operation();
+        if !recv.attempt() {
+            block(&recv, None)?;
+        }
+        Ok(recv.output())
+    }
+
+    /// Like [`recv`](Signals::recv), but waits at most so long: none if the time has passed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`recv`](Signals::recv).
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<i32>, Refused> {
+        self.recv_until(now() + timeout)
+    }
+
+    /// Like [`recv`](Signals::recv), but waits at most until `deadline`, on the clock of [`now`]: none if it has passed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`recv`](Signals::recv).
+    pub fn recv_until(&self, deadline: Instant) -> Result<Option<i32>, Refused> {
+        let recv = self.operation();
+        if recv.attempt() || block(&recv, Some(deadline))? { Ok(Some(recv.output())) } else { Ok(None) }
+    }
+
+    /// The next signal, if one has come.
+    pub fn try_recv(&self) -> Option<i32> {
+        let recv = self.operation();
+        recv.attempt().then(|| recv.output())
+    }
+
+    /// A future of the next signal, for any executor. Dropped before it is ready it has received nothing.
+    pub fn recv_async(&self) -> Async<RecvSignal<'_>> {
+        Async::new(self.operation())
+    }
+
+    fn operation(&self) -> RecvSignal<'_> {
+        RecvSignal { listener: &self.listener, recv: self.receiver.operation() }
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        handler::forget(&self.listener);
+    }
+}
+
+impl fmt::Debug for Signals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let numbers = (1..=64).filter(|signal| self.listener.listens_to(*signal));
+        f.debug_struct("Signals").field("numbers", &numbers.collect::<Vec<i32>>()).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Source for &'a Signals {
+    type Case = RecvSignal<'a>;
+
+    fn into_case(self) -> RecvSignal<'a> {
+        self.operation()
+    }
+}
+
+/// Who is told of signals.
+struct Listener {
+    /// Those that it wants to be told of.
+    signals: u64,
+    /// Those that are in the channel, or were just received.
+    inside: AtomicU64,
+    sender: Sender<i32>,
+}
+
+impl Listener {
+    fn listens_to(&self, signal: i32) -> bool {
+        handler::bit(signal).is_some_and(|bit| self.signals & bit != 0)
+    }
+
+    /// A signal has come.
+    fn tell(&self, signal: i32) {
+        let bit = handler::bit(signal).map_or(0, |bit| self.signals & bit);
+        if bit != 0 && self.inside.fetch_or(bit, Ordering::AcqRel) & bit == 0 {
+            let sent = self.sender.try_send(signal);
+            debug_assert!(sent.is_ok(), "there is room for each signal once");
+        }
+    }
+
+    /// The signal was received.
+    fn received(&self, signal: i32) {
+        let bit = handler::bit(signal).unwrap_or(0);
+        self.inside.fetch_and(!bit, Ordering::AcqRel);
+    }
+}
+
+/// The next signal: see [`Signals::recv_async`] and [`select::recv`](crate::select::recv).
+#[derive(Debug)]
+pub struct RecvSignal<'a> {
+    listener: &'a Listener,
+    recv: RecvCase<'a, i32>,
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener").finish_non_exhaustive()
+    }
+}
+
+impl Awaited for RecvSignal<'_> {
+    fn withdraw(&self, node: &Node) -> bool {
+        self.recv.withdraw(node)
+    }
+
+    fn hand_on(&self, node: &Node) {
+        self.recv.hand_on(node);
+    }
+}
+
+impl Attempt for RecvSignal<'_> {
+    fn attempt(&self) -> bool {
+        self.recv.attempt()
+    }
+
+    fn enroll(&self, node: &Node) -> Enrolled {
+        self.recv.enroll(node)
+    }
+
+    fn settle(&self, node: &Node) -> bool {
+        self.recv.settle(node)
+    }
+
+    fn under_lock(&self, change: &mut dyn FnMut()) {
+        self.recv.under_lock(change);
+    }
+
+    fn what(&self) -> What {
+        self.recv.what()
+    }
+}
+
+impl Case for RecvSignal<'_> {
+    type Output = i32;
+
+    fn output(self) -> i32 {
+        let signal = self.recv.output().expect("the listener has a sender, and nobody closes it");
+        self.listener.received(signal);
+        signal
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! How a signal of the system gets from its handler to those who listen.
+//!
+//! A signal handler may do next to nothing: ours sets the bit of its signal in a word ([`ARRIVED`]) and rings a bell. A
+//! thread of ours, one for the process, waits for the bell, forgets that it was rung, takes the bits, and tells the
+//! listeners of each. It is the bit before the ring, and the bell before the bits, so no signal is missed; signals
+//! of one kind that come meanwhile are one, as they are in the system.
+//!
+//! The handler runs on the thread's alternate stack, if there is one, as workers have: the stack of a task may be too
+//! small. It and the thread stay for as long as the process lives; a signal that nobody listens to any more does nothing.
+//!
+//! Sysmon has a handler of its own for one signal (`sysmon/capture.rs`), since that has to run on the thread that it
+//! asks. It hands signals that are not its own to [`note`], so that signal can be listened to as well.
+
+use std::ffi::c_int;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr;
+
+use sinew_sync::statics::{AtomicU64, Mutex, MutexGuard, OnceLock, Ordering};
+use sinew_sync::{Arc, thread};
+
+use super::Listener;
+use crate::bell::Bell;
+use crate::cpu;
+use crate::fd::{Interest, asked, poll_any};
+use crate::sysmon::capture;
+
+/// Signals by which the system tells a thread that it cannot go on: whoever returns from them is told again.
+const FAULTS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
+
+/// The signals that have come and that the thread has not seen.
+static ARRIVED: AtomicU64 = AtomicU64::new(0);
+
+/// There before the first handler is set.
+static BELL: OnceLock<Bell> = OnceLock::new();
+
+static LISTENERS: Mutex<Vec<Arc<Listener>>> = Mutex::new(Vec::new());
+
+fn listeners() -> MutexGuard<'static, Vec<Arc<Listener>>> {
+    LISTENERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// The bit of a signal, if there may be such a signal.
+pub(super) fn bit(signal: c_int) -> Option<u64> {
+    let number = u32::try_from(signal).ok()?.checked_sub(1)?;
+    1u64.checked_shl(number)
+}
+
+/// Has `listener` told of these signals, all of which have bits. If one of them is an error, none is changed.
+pub(super) fn listen(signals: &[c_int], listener: &Arc<Listener>) -> io::Result<()> {
+    signals.iter().try_for_each(|signal| check(*signal))?;
+    let mut listeners = listeners();
+    if BELL.get().is_none() {
+        let bell = Bell::new()?;
+        let tell = || {
+            cpu::unpin();
+            tell_listeners(BELL.wait()) // it is set by whoever has started this thread
+        };
+        thread::Builder::new().name("sinew-signals".to_owned()).spawn(tell)?;
+        BELL.get_or_init(|| bell);
+    }
+    signals.iter().try_for_each(|signal| install(*signal))?;
+    listeners.push(listener.clone());
+    Ok(())
+}
+
+pub(super) fn forget(listener: &Arc<Listener>) {
+    listeners().retain(|other| !Arc::ptr_eq(other, listener));
+}
+
+fn tell_listeners(bell: &Bell) {
+    loop {
+        // It fails if there is no memory for it at the moment; then the bits are looked at again and again.
+        let _ = poll_any(&mut [asked(bell.as_raw_fd(), Interest::READ)], None);
+        bell.clear();
+        let arrived = ARRIVED.swap(0, Ordering::AcqRel);
+        let signals = (1..=64).filter(|signal| bit(*signal).is_some_and(|bit| arrived & bit != 0));
+        let listeners = listeners().clone(); // a wake-up may be anybody's code, which no lock is held for
+        for signal in signals {
+            listeners.iter().for_each(|listener| listener.tell(signal));
+        }
+    }
+}
+
+/// Why a signal cannot be listened to, if it cannot.
+fn check(signal: c_int) -> io::Result<()> {
+    if FAULTS.contains(&signal) {
+        let why = format!(
+            "signal {signal} says that a thread cannot go on: take another, such as {}",
+            libc::SIGUSR1
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    if [libc::SIGKILL, libc::SIGSTOP].contains(&signal) {
+        let why = format!(
+            "signal {signal} cannot be handled by any program: take another, such as {}",
+            libc::SIGTERM
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    let before = action_of(signal)?.sa_sigaction;
+    if ![libc::SIG_DFL, libc::SIG_IGN, address(), capture::address()].contains(&before) {
+        let why = format!("signal {signal} has a handler already: take another, or take that one away");
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+    }
+    Ok(())
+}
+
+/// What handles a signal.
+fn action_of(signal: c_int) -> io::Result<libc::sigaction> {
+    // SAFETY: all zeros are a valid action.
+    let mut action = unsafe { std::mem::zeroed() };
+    // SAFETY: the system writes the one that there is to a live variable.
+    match unsafe { libc::sigaction(signal, ptr::null(), &raw mut action) } {
+        0 => Ok(action),
+        _ => Err(no_signal(signal)),
+    }
+}
+
+/// Sets the handler of a signal that was checked. Sysmon's hands on what it gets.
+fn install(signal: c_int) -> io::Result<()> {
+    let mut action = action_of(signal)?;
+    if action.sa_sigaction == capture::address() {
+        return Ok(());
+    }
+    action.sa_sigaction = address();
+    action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+    // SAFETY: the handler does only what one may, and has the signature that the flags promise.
+    if unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) } != 0 {
+        let error = io::Error::last_os_error();
+        return Err(io::Error::new(error.kind(), format!("signal {signal} cannot be handled: {error}")));
+    }
+    Ok(())
+}
+
+pub(super) fn no_signal(signal: c_int) -> io::Error {
+    let why = format!("there is no signal {signal} that a program could handle: take one of the system's");
+    io::Error::new(io::ErrorKind::InvalidInput, why)
+}
+
+/// Our handler, as the system knows it.
+pub(crate) fn address() -> usize {
+    on_signal as *const () as usize
+}
+
+/// Async-signal-safe, as `note` is; `errno` is as it was.
+extern "C" fn on_signal(signal: c_int) {
+    // SAFETY: the thread's own.
+    let errno = unsafe { *libc::__errno_location() };
+    note(signal);
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// A signal has come. Async-signal-safe: some atomics, and a `write`, which may change `errno`.
+pub(crate) fn note(signal: c_int) {
+    if let (Some(bell), Some(bit)) = (BELL.get(), bit(signal)) {
+        ARRIVED.fetch_or(bit, Ordering::AcqRel);
+        bell.ring();
+    }
+}
