@@ -19,7 +19,7 @@ use crate::workspace;
 const CHECKED: [&str; 2] = ["sinew-fiber", "sinew-sched"];
 
 /// The tests that cannot pass under valgrind, by their full names, and why.
-const EXCLUDED: [(&str, &str); 8] = [
+const EXCLUDED: [(&str, &str); 9] = [
     ("without_memory_a_new_fiber_is_an_error_and_the_process_goes_on", LIMITS_VALGRIND),
     ("without_memory_protect_raises_an_error_that_can_be_caught", LIMITS_VALGRIND),
     ("an_address_space_limit_is_an_error_and_the_process_goes_on", LIMITS_VALGRIND),
