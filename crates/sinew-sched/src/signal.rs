@@ -51,7 +51,7 @@
 //!
 //! # How it works
 //!
-//! `handler.rs` beside this has the way from the system to a [`Listener`]. That has a channel with room for each of its
+//! `handler.rs` beside this has the way from the system to a `Listener`. That has a channel with room for each of its
 //! signals once, and a word with a bit for each that is in the channel. Whoever tells of a signal sets the bit, and sends the
 //! signal if the bit was not set; whoever has received it clears the bit. So a place in the channel is free for each bit that
 //! is not set, and a signal that finds its bit set comes before the receiver of the earlier one goes on, who sees what was
