@@ -405,6 +405,12 @@ impl Shared {
         }
     }
 
+    /// True if `reactor` is that of this runtime.
+    #[inline]
+    pub(crate) fn is_served_by(&self, reactor: &Reactor) -> bool {
+        self.reactor.get().is_some_and(|own| ptr::eq(*own, reactor))
+    }
+
     pub(crate) fn has_reactor(&self) -> bool {
         self.reactor.get().is_some()
     }

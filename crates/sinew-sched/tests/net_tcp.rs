@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use sinew_fiber::shield;
 use sinew_sched::net::{TcpListener, TcpStream};
-use sinew_sched::{Runtime, TaskState, sleep, spawn, spawn_future};
+use sinew_sched::{Runtime, TaskState, block_on, sleep, spawn, spawn_future};
 use sockets::{everywhere, in_tasks, pattern, read_all, tcp_pair, write_until_error};
 use support::Watchdog;
 
@@ -424,12 +424,12 @@ fn register(stream: &TcpStream) {
     stream.set_read_timeout(None).unwrap();
 }
 
-/// A stream is read by a task of a runtime, and was registered with the reactor of another, which has gone by `end`.
-fn a_byte_arrives_after(end: impl FnOnce(Arc<TcpStream>)) {
+/// A stream is read by a task of a runtime, and was registered before with the reactor of another by `register`.
+fn a_byte_arrives_after<T>(register: impl FnOnce(Arc<TcpStream>) -> T) {
     let _watchdog = Watchdog::new("a reactor that nobody serves".to_owned());
     let (mut one, other) = tcp_pair().unwrap();
     let other = Arc::new(other);
-    end(other.clone());
+    let _kept = register(other.clone());
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let reads = runtime.spawn(move || {
         let mut byte = [0];
@@ -442,9 +442,16 @@ fn a_byte_arrives_after(end: impl FnOnce(Arc<TcpStream>)) {
     assert_eq!(reads.join().unwrap().unwrap(), [7]);
 }
 
+/// Of a future that is polled by a thread, and waits at the reactor of a runtime that has ended, or is about to.
+fn a_future_elsewhere_is_told(stream: &TcpStream) {
+    let read = block_on(stream.read_async(&mut [0])).unwrap();
+    assert_eq!(read.unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
 #[test]
 fn a_socket_outlives_a_runtime_that_its_own_task_has_shut_down() {
     a_byte_arrives_after(|stream| {
+        let kept = stream.clone();
         let runtime = Runtime::builder().workers(1).build().unwrap();
         let (give, take) = std::sync::mpsc::channel::<Runtime>();
         let ends = runtime.spawn(move || {
@@ -453,16 +460,28 @@ fn a_socket_outlives_a_runtime_that_its_own_task_has_shut_down() {
         });
         give.send(runtime).unwrap();
         assert_eq!(ends.join().unwrap(), 1, "itself");
+        a_future_elsewhere_is_told(&kept);
+    });
+}
+
+#[test]
+fn a_socket_does_not_depend_on_a_runtime_that_does_not_run() {
+    a_byte_arrives_after(|stream| {
+        let runtime = Runtime::builder().build_current_thread().unwrap();
+        runtime.run(move || register(&stream)).unwrap();
+        runtime // it lives on, and its thread does something else
     });
 }
 
 #[test]
 fn a_socket_outlives_a_runtime_that_was_given_up() {
     a_byte_arrives_after(|stream| {
+        let kept = stream.clone();
         let runtime = Runtime::builder().build_current_thread().unwrap();
         runtime.run(move || register(&stream)).unwrap();
         runtime.spawn(|| shield(|| sleep(Duration::from_secs(1_000_000)))).detach();
         assert_eq!(runtime.shutdown(Duration::from_millis(1)).left, 1);
+        a_future_elsewhere_is_told(&kept);
     });
 }
 

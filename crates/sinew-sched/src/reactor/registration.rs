@@ -10,7 +10,7 @@ use super::{NUMBER, Reactor, Slot};
 
 /// One of the owners of a descriptor's registration. The last one takes it out.
 pub(crate) struct Registration {
-    reactor: &'static Reactor,
+    pub(super) reactor: &'static Reactor,
     pub(crate) slot: &'static Slot,
     fd: RawFd,
 }

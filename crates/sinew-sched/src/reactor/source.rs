@@ -1,8 +1,9 @@
 //! A descriptor that never blocks, as our own types have one: calls that would block wait for the reactor instead.
 //!
-//! It is registered with the reactor of the first task that has to wait for it, for as long as both exist. What is known
-//! of its readiness is kept, and only a call that would have blocked takes it back, so one that has something to do waits
-//! for nothing. A thread that is no worker needs no reactor: it asks the system.
+//! It is registered with the reactor of each runtime that has a task which has to wait for it, for as long as both exist:
+//! another's may be served late, or not at all, as that of a runtime on a thread which does not run it. Mostly there is
+//! one. What is known of its readiness is kept, and only a call that would have blocked takes it back, so one that has
+//! something to do waits for nothing. A thread that is no worker needs no reactor: it asks the system.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -24,7 +25,8 @@ use crate::worker;
 pub(crate) struct Source<T: AsRawFd> {
     inner: T,
     first: OnceLock<Registration>,
-    /// Registrations after the first, whose reactor is gone.
+    /// Registrations with other reactors than the first, or with one that is another runtime's by now. Those that are over
+    /// stay: somebody may be about to use their slots.
     later: Mutex<Vec<Registration>>,
 }
 
@@ -148,14 +150,18 @@ impl<T: AsRawFd> Source<T> {
         None
     }
 
-    /// Where it is registered, if it is.
+    /// Where it is registered, if it is: with the reactor of the calling worker, or, for futures that others poll, any.
     fn registered(&self) -> Option<&'static Slot> {
-        let slot = self.first.get()?.slot;
-        if !slot.seen().is_closed() {
-            return Some(slot);
+        let first = self.first.get()?;
+        let own = worker::current().map(|worker| worker.shared);
+        let serves = |registration: &&Registration| {
+            own.is_none_or(|shared| shared.is_served_by(registration.reactor))
+                && !registration.slot.seen().is_closed()
+        };
+        if serves(&first) {
+            return Some(first.slot);
         }
-        let later = self.later.lock();
-        later.last().map(|registration| registration.slot).filter(|slot| !slot.seen().is_closed())
+        self.later.lock().iter().rev().find(serves).map(|registration| registration.slot)
     }
 
     /// Where it is registered, now.
@@ -168,20 +174,15 @@ impl<T: AsRawFd> Source<T> {
 
     #[cold]
     fn register(&self) -> io::Result<&'static Slot> {
-        let mut later = self.later.lock();
-        // Somebody else may have been here meanwhile.
-        let last = later.last().or(self.first.get()).map(|registration| registration.slot);
-        if let Some(slot) = last.filter(|slot| !slot.seen().is_closed()) {
-            return Ok(slot);
-        }
         let Some(worker) = worker::current() else {
             let why = "a future that waits for a descriptor has to be polled by a task of a Sinew runtime";
             return Err(io::Error::new(ErrorKind::Unsupported, why));
         };
+        // Somebody else of the runtime may have been here meanwhile: then both own one slot.
         let registration = worker.shared.reactor()?.register(self.inner.as_raw_fd())?;
         let slot = registration.slot;
         if let Err(registration) = self.first.set(registration) {
-            later.push(registration);
+            self.later.lock().push(registration);
         }
         Ok(slot)
     }
