@@ -8,7 +8,8 @@ use std::time::Duration;
 use sinew_fiber::{Fiber, Mask, Status, Value, yield_};
 use sinew_sched::sync::Semaphore;
 use sinew_sched::{
-    Backtraces, Dump, Events, Runtime, TaskDump, TaskId, TaskState, WorkerState, chan, spawn, yield_now,
+    Backtraces, Dump, Events, Runtime, Sysmon, TaskDump, TaskId, TaskState, WorkerState, chan, spawn, task,
+    yield_now,
 };
 
 #[inline(never)]
@@ -153,6 +154,61 @@ fn a_worker_that_is_stuck_is_named_with_its_task() {
     assert_eq!(dump.workers[worker].state, WorkerState::Running(stuck.id()), "{dump}");
     stop.store(true, Ordering::Release);
     stuck.join().unwrap();
+}
+
+#[test]
+fn the_stacks_of_a_stuck_worker_are_left_alone_by_the_others() {
+    let runtime = Runtime::builder().workers(2).sysmon(Sysmon::off()).build().unwrap();
+    let gate = Arc::new(Semaphore::new(0));
+    let (begun, stop) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (waits, begins, stops) = (gate.clone(), begun.clone(), stop.clone());
+    let stuck = runtime.spawn(move || {
+        let parked = task().name("behind").pinned().spawn(move || calls_what_waits(&waits));
+        yield_now(); // it runs, and parks
+        begins.store(true, Ordering::Release);
+        while !stops.load(Ordering::Acquire) {
+            std::hint::spin_loop();
+        }
+        parked
+    });
+    while !begun.load(Ordering::Acquire) {
+        std::thread::yield_now();
+    }
+    // The other worker may be late as well, but not always.
+    let dumps = std::iter::repeat_with(|| runtime.dump_with(Backtraces::UpTo(10))).take(20);
+    let dump = dumps.into_iter().find(|dump| dump.unanswered.len() == 1).expect("the other one answers");
+    let worker = find(&dump, stuck.id()).worker;
+    let shown = dump.tasks.iter().find(|task| task.name.as_deref() == Some("behind")).expect("it is parked");
+    assert_eq!((shown.state, shown.worker), (TaskState::Parked, worker), "{dump}");
+    assert!(shown.backtrace.is_empty(), "{dump}");
+    stop.store(true, Ordering::Release);
+    gate.add_permits(1);
+    stuck.join().unwrap().join().unwrap();
+}
+
+#[test]
+fn a_task_that_migrates_belongs_to_no_worker_and_has_no_backtrace() {
+    let runtime = Runtime::builder().build_current_thread().unwrap();
+    let gate = Arc::new(Semaphore::new(0));
+    let waits = gate.clone();
+    let (sender, receiver) = chan::bounded::<()>(1);
+    // SAFETY: it holds nothing that belongs to a thread.
+    let migrates = unsafe { runtime.task().spawn_migrating(move || calls_what_waits(&waits)) };
+    let future = runtime.spawn_future(async move { receiver.recv_async().await.unwrap() });
+    runtime.run_until_idle();
+    let dump = runtime.dump_with(Backtraces::UpTo(10));
+    for id in [migrates.id(), future.id()] {
+        let shown = find(&dump, id);
+        assert_eq!((shown.state, shown.worker), (TaskState::Parked, None), "{dump}");
+        assert!(shown.backtrace.is_empty(), "{dump}");
+        assert!(shown.spawned_at.unwrap().file().ends_with("dump_backtraces.rs"), "{dump}");
+    }
+    gate.add_permits(1);
+    sender.try_send(()).unwrap();
+    assert_eq!(runtime.dump().workers[0].ready, 0, "what is ready may go on anywhere");
+    runtime.run_until_idle();
+    migrates.join().unwrap();
+    future.join().unwrap();
 }
 
 #[test]

@@ -33,6 +33,10 @@ fn a_signal_prints_a_dump_and_the_process_goes_on() {
     child.kill().unwrap();
     let _ = child.wait();
     assert_eq!(text.matches("runtime: 1 workers, 1 tasks").count(), 2, "{text}");
+    assert!(
+        !text.contains("runtime: 2 workers"),
+        "a runtime that listens to another signal, or none: {text}"
+    );
     assert!(text.contains("\"by signal\": parked") && text.contains("sleeps_by_signal"), "{text}");
 }
 
@@ -46,7 +50,8 @@ fn child() {
     let ended = Runtime::builder().workers(1).dump_on_signal(libc::SIGUSR1).build().unwrap();
     drop(ended); // it is not shown
     let runtime = Runtime::builder().workers(1).dump_on_signal(libc::SIGUSR1).build().unwrap();
-    let quiet = Runtime::builder().workers(1).build().unwrap();
+    let quiet = Runtime::builder().workers(2).build().unwrap();
+    let other = Runtime::builder().workers(2).dump_on_signal(libc::SIGUSR2).build().unwrap();
     let task = runtime.task().name("by signal").spawn(sleeps_by_signal);
     while runtime.dump().tasks.iter().all(|task| task.state != TaskState::Parked) {
         std::thread::yield_now();
@@ -56,7 +61,7 @@ fn child() {
         unsafe { libc::raise(libc::SIGUSR1) };
     }
     drop(task.join()); // until the process is killed
-    drop(quiet);
+    drop((quiet, other));
 }
 
 #[test]
