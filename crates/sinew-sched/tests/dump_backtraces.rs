@@ -62,7 +62,8 @@ fn a_parked_task_shows_the_functions_that_it_waits_in() {
     let shown = find(&dump, task.id());
     assert!(place(shown, "waits_for_ever") < place(shown, "calls_what_waits"), "{dump}");
     let at = &shown.backtrace[place(shown, "calls_what_waits")];
-    assert!(at.contains("dump_backtraces.rs:"), "{at}");
+    // Names are there in any build. Lines take debug information, which optimised builds do not have.
+    assert!(!cfg!(debug_assertions) || at.contains("dump_backtraces.rs:"), "{at}");
     assert!(dump.to_string().contains("waits_for_ever") && dump.to_json().contains("waits_for_ever"));
     gate.add_permits(1);
     task.join().unwrap();
@@ -89,8 +90,8 @@ fn a_task_shows_the_fibers_that_it_waits_in_and_their_stacks() {
     let first = format!("    in fiber #{}, alive, created at ", shown.fibers[0].id);
     assert!(dump.to_string().contains(&first), "{dump}");
     assert_eq!(dump.to_json().matches("\"status\":\"alive\"").count(), 2, "{dump}");
-    let resumes: Vec<_> = shown.backtrace.iter().filter(|frame| frame.contains("::resume")).collect();
-    assert!(resumes.len() >= 2, "each fiber's resumer is shown: {:#?}", shown.backtrace);
+    let bottoms = shown.backtrace.iter().filter(|frame| frame.contains("first_frame")).count();
+    assert_eq!(bottoms, 3, "the stacks of both fibers and of the task are shown: {:#?}", shown.backtrace);
     place(shown, "calls_what_waits");
     gate.add_permits(1);
     runtime.run_until_idle();
