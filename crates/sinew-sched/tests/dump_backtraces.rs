@@ -343,12 +343,15 @@ fn asked_by_many_while_a_worker_is_stuck(workers: usize) {
         }
     };
     let threads = [std::thread::spawn(ask(runtime.clone())), std::thread::spawn(ask(runtime.clone()))];
-    let by_a_task = runtime.spawn(ask(runtime.clone()));
+    // Nobody promises when it begins: while the worker is stuck, or afterwards.
+    let asks = runtime.clone();
+    let by_a_task =
+        runtime.spawn(move || (0..3).all(|_| !asks.dump_with(Backtraces::UpTo(20)).tasks.is_empty()));
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-    by_a_task.join().unwrap();
     stop.store(true, Ordering::Release);
     stuck.join().unwrap();
     busy.into_iter().for_each(|task| task.join().unwrap());
+    assert!(by_a_task.join().unwrap());
     let runtime = Arc::into_inner(runtime).expect("nobody asks any more");
     assert_eq!(runtime.shutdown(Duration::from_secs(60)).left, 0);
 }
