@@ -32,9 +32,6 @@ pub(crate) struct Core {
     pub(crate) size: StackSize,
     /// Made for one task, and freed after it.
     pub(crate) private: bool,
-    /// What is added to the worker's stamp when a task parks here: nothing, or [`ANYWHERE`](crate::notes::ANYWHERE) if
-    /// it may go on elsewhere.
-    pub(crate) marks: Cell<u64>,
     /// The task that runs here can be [reached](crate::reach), which has to end with it.
     pub(crate) reached: Cell<bool>,
     root: Root,
@@ -97,8 +94,7 @@ impl Core {
         let (root, core, top) = unsafe { place_task_root::<Core>(stack) };
         let sp = Saved(Cell::new(ptr::null_mut()));
         let (worker, reached) = (Cell::new(worker), Cell::new(false));
-        let marks = Cell::new(0);
-        let fresh = Core { sp, shared, worker, size, private, marks, reached, root };
+        let fresh = Core { sp, shared, worker, size, private, reached, root };
         // SAFETY: the place is the core's; the frames start below it, where the stack is the core's alone.
         unsafe {
             core.write(fresh);

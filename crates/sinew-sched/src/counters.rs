@@ -19,6 +19,7 @@ pub(crate) struct Own {
     pub(crate) turns: AtomicU64,
     /// The time of its last look at the clock, and its number ([`crate::notes`]).
     pub(crate) stamp: AtomicU64,
+    /// Published with the stamp: the worker counts them on its own.
     pub(crate) parks: AtomicU64,
     pub(crate) wakes: AtomicU64,
     pub(crate) steals: AtomicU64,
@@ -57,7 +58,8 @@ pub(crate) fn raise(mark: &AtomicUsize, seen: usize) {
     }
 }
 
-/// What a worker has done since it started: see [`Runtime::counters`](crate::Runtime::counters).
+/// What a worker has done since it started: see [`Runtime::counters`](crate::Runtime::counters). Parks and wakes are as of at
+/// most 61 turns ago, or of the last time that it found nothing to do.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct WorkerCounters {

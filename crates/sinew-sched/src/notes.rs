@@ -17,14 +17,17 @@
 //! that was noted before it. What was read of it in the first copy must then differ in the second, unless both parks say
 //! the same.
 //!
-//! Models: `notes_are_of_one_park`, `notes_are_of_one_task`.
+//! Models: `notes_are_of_one_park`, `notes_are_of_one_task`, `notes_parked_by_others`.
 //!
 //! # Whose the stack is
 //!
-//! The stamp of a park has the number of the worker that a body must go on on, or [`ANYWHERE`]. Only that worker writes
-//! its own number, only for a stack that stays with it ([`Core::marks`](crate::core::Core)), and every spawn and park
-//! overwrites the stamp. (The worker that a task is pinned to, and has not started on, is noted in a way of its own.) So a worker that finds *parked* in the state and itself in the stamp has parked that task
-//! itself, and nobody else continues it: it may look at the stack.
+//! The stamp of a park has the number of the worker that parks a body; that of a future has [`ANYWHERE`]. Only that worker
+//! writes its own number there, and every spawn and park overwrites the stamp. (The worker that a task is pinned to, and has
+//! not started on, is noted in a way of its own.) So a worker that finds *parked* in the state and itself in the stamp has
+//! parked a task there itself, in the last park of its slot that it can see. If the task stays with its worker, nobody else
+//! continues it: the worker may look at its stack. If it migrates, another worker may have continued and ended it, and the
+//! slot may be another task's. Whether it migrates is noted with the place of its spawn. What is read there is about
+//! the task that was seen if its slot is found to be that task's afterwards ([`Notes::stays_parked_on`]).
 //!
 //! # Time
 //!
@@ -53,6 +56,10 @@ const WORKERS: u64 = 1 << 16;
 const NOT_STARTED: u64 = WORKERS / 2;
 /// A stamp's unit of time is so many nanoseconds, as a power of two.
 const UNIT: u32 = 20;
+
+/// The bit beside the place of a spawn of a task that migrates.
+const MIGRATES: usize = 1;
+const _: () = assert!(align_of::<Location<'static>>() > MIGRATES, "there is room for a bit");
 
 const KIND: u32 = 56;
 const HAS_DEADLINE: u64 = 1 << 55;
@@ -138,6 +145,7 @@ impl What {
 
 #[repr(align(64))]
 pub(crate) struct Notes {
+    /// Where the task was spawned, and [`MIGRATES`].
     site: AtomicPtr<Location<'static>>,
     what: AtomicU64,
     /// The kinds of the first eight cases of a select, one more than its number in each byte.
@@ -184,8 +192,9 @@ impl Notes {
 
     /// The task is about to be published.
     #[inline(always)]
-    pub(crate) fn spawned(&self, site: &'static Location<'static>, stamp: u64) {
-        self.site.store(ptr::from_ref(site).cast_mut(), Ordering::Release);
+    pub(crate) fn spawned(&self, site: &'static Location<'static>, migrates: bool, stamp: u64) {
+        let site = ptr::from_ref(site).cast_mut().map_addr(|address| address | usize::from(migrates));
+        self.site.store(site, Ordering::Release);
         self.stamp.store(stamp | ANYWHERE, Ordering::Release);
     }
 
@@ -217,8 +226,22 @@ impl Notes {
 
     /// Where the task was spawned.
     pub(crate) fn site(&self) -> Option<&'static Location<'static>> {
+        let site = self.site.load(Ordering::Acquire).map_addr(|address| address & !MIGRATES);
         // SAFETY: it is null or has come from a reference that lives for ever.
-        unsafe { self.site.load(Ordering::Acquire).as_ref() }
+        unsafe { site.as_ref() }
+    }
+
+    /// Whether the task has a stack that any worker may go on on.
+    pub(crate) fn migrates(&self) -> bool {
+        self.site.load(Ordering::Acquire).addr() & MIGRATES != 0
+    }
+
+    /// True if this worker, which asks, has parked the task and alone may continue it.
+    pub(crate) fn stays_parked_on(&self, worker: usize, state: &StateWord) -> bool {
+        let Some(seen) = state.see() else { return false };
+        let parked_here = seen.is_parked && worker_of(self.stamp()) == Some(worker);
+        // One that migrates may have ended meanwhile: then the slot has another generation.
+        parked_here && !self.migrates() && state.id() == seen.id
     }
 
     /// The last stamp, of a spawn or a park.
@@ -285,6 +308,40 @@ mod tests {
             task.join().unwrap();
             let seen = state.see().expect("there is a task");
             assert_eq!(notes.of_parked(state, &seen).map(|noted| noted.stamp), Some(2));
+        });
+    }
+
+    /// A body that migrates is parked by a worker, and goes on and ends elsewhere, where the next task of its slot, which does
+    /// not migrate, is parked too: the worker never takes either for one that it may look at.
+    #[test]
+    fn a_worker_leaves_alone_what_others_may_continue() {
+        model("notes_parked_by_others", || {
+            const HERE: usize = 3;
+            let spawned = |slot: &(StateWord, Notes), migrates| {
+                slot.1.spawned(Location::caller(), migrates, 0);
+                slot.0.publish();
+            };
+            let park = |slot: &(StateWord, Notes), worker: usize| {
+                slot.1.parks(What(0), worker as u64);
+                assert!(slot.0.commit_park());
+            };
+            let slot = Arc::new((StateWord::new(5), Notes::new()));
+            spawned(&slot, true);
+            park(&slot, HERE);
+            let other = {
+                let slot = slot.clone();
+                thread::spawn(move || {
+                    assert!(slot.0.unpark(0));
+                    slot.0.recycle();
+                    spawned(&slot, false);
+                    park(&slot, HERE + 1);
+                })
+            };
+            assert!(!slot.1.stays_parked_on(HERE, &slot.0));
+            other.join().unwrap();
+            assert!(slot.1.stays_parked_on(HERE + 1, &slot.0) && !slot.1.stays_parked_on(HERE, &slot.0));
+            assert!(slot.0.unpark(1));
+            assert!(!slot.1.stays_parked_on(HERE + 1, &slot.0), "it runs, or is about to");
         });
     }
 

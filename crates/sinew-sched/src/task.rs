@@ -167,7 +167,7 @@ impl Task {
         shared: &'static Shared,
         stamp: u64,
     ) {
-        self.notes.spawned(Location::caller(), stamp);
+        self.notes.spawned(Location::caller(), table.kind == Kind::Migrating, stamp);
         self.table.set(Some(table));
         self.join.store(ptr::null_mut(), Ordering::Relaxed);
         self.home.set(match table.kind {

@@ -136,6 +136,10 @@ pub(crate) struct Worker {
     calls: Cell<(u64, u32)>,
     /// What a park is for that comes through a hook, or a poll that is pending.
     announced: Cell<What>,
+    /// The time of the last look at the clock, and the worker's number; what it has counted: published every so many turns.
+    stamp: Cell<u64>,
+    parks: Cell<u64>,
+    wakes: Cell<u64>,
     mode: Cell<Mode>,
     /// Where the thread's own stack goes on when the loop returns to it.
     thread: Cell<StackPointer>,
@@ -282,7 +286,7 @@ pub(crate) fn unpark(task: TaskRef) {
     match task.home() {
         Home::Core(core) if task.table().kind == Kind::Thunk => match current() {
             Some(worker) if ptr::eq(worker.shared, core.shared) && worker.index == core.worker.get() => {
-                count(&worker.inbox.own.wakes);
+                worker.wakes.set(worker.wakes.get() + 1);
                 worker.push_ready(task);
             }
             _ => core.shared.push_to(core.worker.get(), task),
@@ -297,7 +301,7 @@ pub(crate) fn unpark(task: TaskRef) {
 fn queue_anywhere(shared: &'static Shared, task: &'static Task) {
     match current() {
         Some(worker) if ptr::eq(worker.shared, shared) => {
-            count(&worker.inbox.own.wakes);
+            worker.wakes.set(worker.wakes.get() + 1);
             worker.push_woken(task);
         }
         _ => shared.inject(task),
@@ -375,6 +379,10 @@ impl Worker {
             stopwatch: Stopwatch::new(),
             calls: Cell::new((0, 0)),
             announced: Cell::new(What::of(WaitKind::Await)),
+            stamp: Cell::new(notes::stamp(shared.clock.coarse(), index)),
+            // A worker that had this index before has counted as well.
+            parks: Cell::new(shared.inboxes[index].own.parks.load(Ordering::Relaxed)),
+            wakes: Cell::new(shared.inboxes[index].own.wakes.load(Ordering::Relaxed)),
             mode: Cell::new(Mode::Free),
             thread: Cell::new(ptr::null_mut()),
             place: Cell::new(None),
@@ -434,10 +442,8 @@ impl Worker {
     fn park(&self, running: Running, what: What) {
         let task = self.current.get().expect("only tasks park");
         if !task.state.take_notification() {
-            // SAFETY: the active core is the one that the running task is on.
-            let marks = unsafe { (*self.active.get()).marks.get() };
-            task.notes.parks(what, self.stamp() | marks);
-            count(&self.inbox.own.parks);
+            task.notes.parks(what, self.stamp());
+            self.parks.set(self.parks.get() + 1);
             self.leave(task, running, Left::Park(task));
         }
     }
@@ -504,6 +510,7 @@ impl Worker {
 
     /// The queues of a worker that has left its service.
     pub(crate) fn into_queues(mut self) -> Queues {
+        self.publish();
         std::mem::replace(&mut self.queues, Queues::new())
     }
 
@@ -524,17 +531,26 @@ impl Worker {
     /// The time, as of the last look at the clock, and which worker this is.
     #[inline(always)]
     pub(crate) fn stamp(&self) -> u64 {
-        self.inbox.own.stamp.load(Ordering::Relaxed)
+        self.stamp.get()
     }
 
-    /// Looks at the clock, and at the lengths of the queues.
+    /// Looks at the clock, and at the lengths of the queues, and publishes what it has counted.
     pub(crate) fn look_at_the_clock(&self) {
         let own = &self.inbox.own;
         let Queues { new, woken, handed } = &self.queues;
         let lengths = [self.ready.len(), new.len(), woken.len(), handed.len()];
         raise(&own.longest, lengths.into_iter().max().unwrap_or(0));
         let stamp = notes::stamp(self.shared.clock.coarse(), self.index);
+        self.stamp.set(stamp);
         own.stamp.store(stamp, Ordering::Relaxed);
+        self.publish();
+    }
+
+    /// Publishes what it has counted.
+    fn publish(&self) {
+        let own = &self.inbox.own;
+        own.parks.store(self.parks.get(), Ordering::Relaxed);
+        own.wakes.store(self.wakes.get(), Ordering::Relaxed);
     }
 
     /// The timers of this worker.
@@ -605,7 +621,7 @@ impl Worker {
                 self.run_nothing();
                 let what = self.announced.replace(What::of(WaitKind::Await)).or(WaitKind::Future);
                 task.notes.parks(what, self.stamp() | ANYWHERE);
-                count(&self.inbox.own.parks);
+                self.parks.set(self.parks.get() + 1);
                 if !task.state.commit_park() {
                     self.queues.woken.push(task);
                 }
@@ -629,10 +645,6 @@ impl Worker {
         };
         match Core::new(size, self.shared, self.index, true) {
             Ok(to) => {
-                if task.table().kind == Kind::Migrating {
-                    // SAFETY: it is fresh, and this worker's.
-                    unsafe { (*to).marks.set(ANYWHERE) };
-                }
                 self.next.set(Some(task));
                 self.leave_core(core, to);
                 false

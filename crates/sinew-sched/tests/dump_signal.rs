@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sinew_sched::signal::Signals;
 use sinew_sched::{Runtime, TaskState, sleep};
@@ -45,6 +45,10 @@ fn a_signal_prints_a_dump_and_the_process_goes_on() {
     }
     child.kill().unwrap();
     let _ = child.wait();
+    assert!(
+        !text.contains("runtime: 2 workers"),
+        "a runtime that listens to another signal, or none: {text}"
+    );
     assert!(text.contains("\"by signal\": parked") && text.contains("sleeps_by_signal"), "{text}");
 }
 
@@ -58,7 +62,8 @@ fn child() {
     let ended = Runtime::builder().workers(1).dump_on_signal(libc::SIGUSR1).build().unwrap();
     drop(ended); // it is not shown
     let runtime = Runtime::builder().workers(1).dump_on_signal(libc::SIGUSR1).build().unwrap();
-    let quiet = Runtime::builder().workers(1).build().unwrap();
+    let quiet = Runtime::builder().workers(2).build().unwrap();
+    let other = Runtime::builder().workers(2).dump_on_signal(libc::SIGUSR2).build().unwrap();
     let task = runtime.task().name("by signal").spawn(sleeps_by_signal);
     while runtime.dump().tasks.iter().all(|task| task.state != TaskState::Parked) {
         std::thread::yield_now();
@@ -68,7 +73,51 @@ fn child() {
     std::thread::spawn(move || while signals.recv().is_ok() {});
     eprintln!("ready");
     drop(task.join()); // until the process is killed
-    drop(quiet);
+    drop((quiet, other));
+}
+
+/// How often the process is sent a signal whose dumps nobody reads: more often than a pipe has bytes.
+const FLOOD: usize = 70_000;
+
+#[test]
+fn a_flood_of_signals_blocks_nobody_and_leaves_errno_alone() {
+    if std::env::var_os(CHILD).is_some() {
+        return flooded();
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_flood_of_signals_blocks_nobody_and_leaves_errno_alone", "--nocapture"])
+        .env(CHILD, "1")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped()) // and not read
+        .spawn()
+        .unwrap();
+    let patience = Instant::now() + Duration::from_secs(60);
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break Some(status),
+            None if Instant::now() > patience => break None,
+            None => std::thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    let _ = child.kill();
+    assert_eq!(status.expect("the handler blocks nobody").code(), Some(7));
+}
+
+fn flooded() {
+    let _runtime = Runtime::builder().workers(1).dump_on_signal(libc::SIGUSR1).build().unwrap();
+    // SAFETY: the signal has a handler, which is asked for; errno is the thread's own.
+    let (flags, kept) = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGUSR1, std::ptr::null(), &raw mut action);
+        let errno = libc::__errno_location();
+        *errno = libc::EXDEV;
+        let kept = (0..FLOOD).all(|_| libc::raise(libc::SIGUSR1) == 0 && *errno == libc::EXDEV);
+        (action.sa_flags, kept)
+    };
+    let on_stack = flags & libc::SA_ONSTACK != 0; // the stack of a task may be too small
+    let restarts = flags & libc::SA_RESTART != 0;
+    // Without a word, for which nobody would make room, and without a shutdown.
+    std::process::exit(if kept && on_stack && restarts { 7 } else { 8 });
 }
 
 #[test]

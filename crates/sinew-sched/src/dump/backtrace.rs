@@ -28,7 +28,6 @@ use sinew_sync::{Arc, Mutex, park_timeout};
 
 use super::Dump;
 use crate::clock::system_now;
-use crate::notes::worker_of;
 use crate::shared::Shared;
 use crate::slots::TaskId;
 use crate::task::{Home, Task};
@@ -156,7 +155,6 @@ impl Worker {
     /// True if this worker has parked the task, and alone may continue it: then its cells, which are the worker's, may
     /// be read here, and its stack stands still.
     fn has_parked(&self, task: &Task) -> bool {
-        task.state.see().is_some_and(|seen| seen.is_parked)
-            && worker_of(task.notes.stamp()) == Some(self.index())
+        task.notes.stays_parked_on(self.index(), &task.state)
     }
 }

@@ -120,12 +120,14 @@ impl Shared {
             Some(_) => TaskState::Running,
             None => TaskState::Ready,
         };
-        let (spawned_at, stamp) = (task.notes.site(), task.notes.stamp());
+        let (spawned_at, stamp, migrates) = (task.notes.site(), task.notes.stamp(), task.notes.migrates());
+        let worker_of = |stamp| if migrates { None } else { worker_of(stamp) };
         let noted = if state == TaskState::Parked { parked(task, &seen) } else { None };
         let (worker, since) = match (state, &noted) {
             (TaskState::Parked, Some(noted)) => (worker_of(noted.stamp), Some(age(noted.stamp, now))),
             (TaskState::Running, _) => (runs_on, None),
-            // One that has parked before is queued where it has to go on, nobody knows since when.
+            // One that has parked before is queued where it has to go on, nobody knows since when. One that migrates has
+            // the stamp of its spawn or its last park.
             (TaskState::Ready, _) if worker_of(stamp).is_some() => (worker_of(stamp), None),
             (TaskState::Ready, _) => (pinned_to(stamp), Some(age(stamp, now))),
             _ => (None, None),

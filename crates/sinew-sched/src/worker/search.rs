@@ -184,10 +184,10 @@ impl Worker {
         if in_loop && self.inbox.watch.is_asked() {
             self.answer();
         }
+        self.look_at_the_clock();
         if left == 0 {
             return None;
         }
-        self.look_at_the_clock();
         self.receive();
         self.timers().expire(&self.shared.clock);
         self.shared.serve_if_late();
@@ -269,6 +269,7 @@ impl Worker {
                 looked = true;
             }
             self.searches_in_vain.update(|searches| searches.wrapping_add(1));
+            self.publish(); // it may sleep for long
             if self.backlog.get().is_some() {
                 continue; // in a moment it is worth taking, or gone
             }

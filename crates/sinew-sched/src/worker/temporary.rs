@@ -45,6 +45,9 @@ impl Worker {
         let turn = self.next_turn();
         self.receive();
         self.timers().expire(&self.shared.clock);
+        if turn.is_multiple_of(FAIR) {
+            self.look_at_the_clock();
+        }
         if turn.is_multiple_of(FAIR)
             && let Some(task) = self.new_body()
         {
