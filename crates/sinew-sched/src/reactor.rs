@@ -17,7 +17,6 @@ mod source;
 
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use mio::unix::SourceFd;
@@ -35,7 +34,7 @@ pub(crate) use source::Source;
 /// All reactors that were ever made.
 fn all() -> statics::MutexGuard<'static, Vec<&'static Reactor>> {
     static ALL: statics::Mutex<Vec<&'static Reactor>> = statics::Mutex::new(Vec::new());
-    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+    ALL.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// A descriptor is about to be closed: whoever waits for it, on any runtime, is told.
@@ -95,7 +94,7 @@ struct Serving {
 
 fn free() -> statics::MutexGuard<'static, Vec<&'static Reactor>> {
     static FREE: statics::Mutex<Vec<&'static Reactor>> = statics::Mutex::new(Vec::new());
-    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+    FREE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 impl Reactor {

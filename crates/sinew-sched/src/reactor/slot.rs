@@ -22,7 +22,6 @@
 //! Models: `slot_clear_or_tell`, `slot_wait_or_tell`, `slot_wait_or_close`, `slot_old_news`, `slot_late_close`.
 
 use std::os::fd::RawFd;
-use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
 
 use sinew_sync::atomic::{AtomicU64, Ordering};
@@ -45,7 +44,7 @@ const CHUNK: usize = 64;
 
 fn free() -> statics::MutexGuard<'static, Vec<&'static Slot>> {
     static FREE: statics::Mutex<Vec<&'static Slot>> = statics::Mutex::new(Vec::new());
-    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+    FREE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// What was known of a descriptor at some time.
