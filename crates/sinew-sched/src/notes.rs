@@ -31,7 +31,7 @@
 //!
 //! # Time
 //!
-//! Stamps have the time of the worker's last look at a coarse clock: when it began to search for work, and every 61 turns.
+//! Stamps have the time of the worker's last look at a coarse clock: when it had searched for work, and every 61 turns.
 //! So "since" may be early by so many turns, and by some milliseconds (the clock's tick and the stamp's unit).
 
 use std::os::fd::RawFd;

@@ -225,6 +225,15 @@ fn counters_count_what_tasks_do() {
 }
 
 #[test]
+fn counters_count_what_is_taken_from_other_threads() {
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    // One turn in 61 takes such a task without a search, and does not count it.
+    (0..10).for_each(|_| runtime.spawn(|| ()).join().unwrap());
+    let counters = runtime.counters()[0];
+    assert!((1..=10).contains(&counters.steals), "{counters:?}");
+}
+
+#[test]
 fn a_worker_that_a_lock_of_std_holds_up_is_shown() {
     let runtime = Runtime::builder().workers(2).build().unwrap();
     let (waits, lock) = (Arc::new(AtomicBool::new(false)), Arc::new(std::sync::Mutex::new(())));
