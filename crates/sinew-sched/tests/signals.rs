@@ -229,3 +229,21 @@ fn a_future_is_woken_on_any_executor() {
         }
     }
 }
+
+/// Handlers on top of each other would not fit on the alternate stack of a thread.
+#[test]
+fn signals_of_many_kinds_may_come_to_one_thread_at_once() {
+    let kinds: Vec<i32> = (libc::SIGRTMIN() + 5..libc::SIGRTMIN() + 25).collect();
+    let signals = Signals::new(kinds.iter().copied()).unwrap();
+    // SAFETY: the set is ours, and the handlers are there; a raised signal stays with this thread until it is let through.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        kinds.iter().for_each(|kind| assert_eq!(libc::sigaddset(&raw mut set, *kind), 0));
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        kinds.iter().for_each(|kind| assert_eq!(libc::raise(*kind), 0));
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+    }
+    let mut received: Vec<i32> = kinds.iter().map(|_| signals.recv().unwrap()).collect();
+    received.sort_unstable();
+    assert_eq!(received, kinds);
+}

@@ -6,7 +6,7 @@
 //! of one kind that come meanwhile are one, as they are in the system.
 //!
 //! The handler runs on the thread's alternate stack, if there is one, as workers have: the stack of a task may be too
-//! small. It and the thread stay for as long as the process lives; a signal that nobody listens to any more does nothing.
+//! small. The alternate one may have room for one handler only, so no other signal is handled meanwhile. It and the thread stay for as long as the process lives; a signal that nobody listens to any more does nothing.
 //!
 //! Sysmon has a handler of its own for one signal (`sysmon/capture.rs`), since that has to run on the thread that it
 //! asks. It hands signals that are not its own to [`note`], so that signal can be listened to as well.
@@ -125,6 +125,8 @@ fn install(signal: c_int) -> io::Result<()> {
     }
     action.sa_sigaction = address();
     action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+    // SAFETY: the set is ours.
+    unsafe { libc::sigfillset(&raw mut action.sa_mask) };
     // SAFETY: the handler does only what one may, and has the signature that the flags promise.
     if unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) } != 0 {
         let error = io::Error::last_os_error();

@@ -217,6 +217,9 @@ pub(super) fn install(signal: c_int) -> std::io::Result<()> {
         PREVIOUS[index].get_or_init(|| action);
         action.sa_sigaction = address();
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
+        // No other handler on top of this one: the alternate stack may be small.
+        // SAFETY: the set is ours.
+        unsafe { libc::sigfillset(&raw mut action.sa_mask) };
         // SAFETY: the handler has the signature that its flags promise.
         let set = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) } == 0;
         let error = std::io::Error::last_os_error();
