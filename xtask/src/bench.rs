@@ -54,7 +54,7 @@ enum Floor {
 
 /// The floors, by benchmark and metric. Those of the tasks are a reference run's figures of other runtimes on 2 cores: half
 /// and a quarter of Go's, may's, Go's and 1.2 times Go's, tokio's.
-const FLOORS: [(&str, &str, Floor); 32] = [
+const FLOORS: [(&str, &str, Floor); 35] = [
     ("fiber_yield", "ns_per_roundtrip", Floor::TimesPeer { factor: 3.0, peer: "corosensei", at_most: 15.0 }),
     ("fiber_spawn", "ns_per_fiber", Floor::AtMost(80.0)),
     ("fiber_try", "ns_per_try", Floor::AtMost(100.0)),
@@ -72,6 +72,9 @@ const FLOORS: [(&str, &str, Floor); 32] = [
     ("idle_mem", "rss_bytes_each", Floor::AtMost(4600.0)),
     ("idle_mem_future", "rss_bytes_each", Floor::AtMost(439.0)),
     ("dump_100k", "ms", Floor::AtMost(200.0)),
+    ("stall", "p99_ms", Floor::AtMost(20.0)),
+    ("tcp_echo", "ns_per_round", Floor::BestPeer),
+    ("tcp_idle_future", "rss_bytes_each", Floor::BestPeer),
     ("par8", "efficiency", Floor::AtLeast(0.9)),
     ("lag", "us_p95", Floor::AtMost(100.0)),
     ("block_then_compute", "efficiency", Floor::AtLeast(0.85)),
@@ -213,7 +216,7 @@ fn floor(figure: &Figure, all: &[Figure]) -> Option<(f64, String)> {
         }
         Floor::AbovePeer { peer, extra } => (of_peer(peer)? + extra, format!("{peer} + {extra}")),
         Floor::BestPeer => {
-            let peers = all.iter().filter(same).filter(|other| other.peer != "sinew");
+            let peers = all.iter().filter(same).filter(|other| !other.peer.starts_with("sinew"));
             let best = peers.min_by(|one, other| one.value.total_cmp(&other.value))?;
             (best.value, format!("{}, the best", best.peer))
         }

@@ -32,8 +32,8 @@ pub(crate) fn with_alarm<T>(deadline: Instant, wait: impl FnOnce() -> T) -> T {
 }
 
 /// Suspends the task for at least `duration`; on a thread that is no worker, the thread. The worker looks at its
-/// timers when it has nothing else to do and every 61 turns, so a sleep is late by less than a millisecond as long
-/// as no task of the worker runs for longer without blocking.
+/// timers when it has nothing else to do and every 61 turns, so a sleep is late by less than a millisecond (two, if the
+/// process uses sockets) as long as no task of the worker runs for longer without blocking.
 ///
 /// Unwinds if the task is cancelled or killed, and with the refusal as an error inside the poll of a future: await a
 /// [`Sleep`](crate::sleep_async) there.

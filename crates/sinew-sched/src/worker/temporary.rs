@@ -49,13 +49,19 @@ impl Worker {
             self.look_at_the_clock();
         }
         if turn.is_multiple_of(FAIR)
-            && let Some(task) = self.new_body()
+            && let Some(task) = self.oldest_body()
         {
             return Some(task);
         }
         let (ready, woken) = (|| self.ready.pop(), || self.queues.woken.pop());
         let own = if turn.is_multiple_of(2) { ready().or_else(woken) } else { woken().or_else(ready) };
         own.or_else(|| self.steal_woken()).or_else(|| self.new_body())
+    }
+
+    /// The task that has waited longest to start, which the newest would else keep waiting.
+    fn oldest_body(&self) -> Option<&'static Task> {
+        let oldest = || self.shared.stealers[self.index].new.steal().success();
+        self.queues.handed.pop().or_else(oldest)
     }
 
     fn new_body(&self) -> Option<&'static Task> {
