@@ -16,6 +16,7 @@ fn reporting(workers: usize, settings: impl FnOnce(Sysmon) -> Sysmon) -> (Builde
     let (sender, receiver) = mpsc::channel();
     let (tick, threshold) = (Duration::from_micros(500), Duration::from_millis(5));
     let sysmon = Sysmon::new().tick(tick).stuck_after(threshold).stall_threshold(threshold);
+    let sysmon = sysmon.patience(Duration::from_secs(60));
     let sysmon = settings(sysmon).on_diagnostic(move |found| {
         if let Diagnostic::Stall(stall) = found {
             let _ = sender.send(stall.clone());

@@ -4,6 +4,7 @@ use std::ffi::c_int;
 use std::time::Duration;
 
 use super::report::{Diagnostic, Hook};
+use super::stall::PATIENCE;
 
 /// What a runtime does about workers that are stuck: in a long computation, in a call that blocks the thread.
 ///
@@ -34,6 +35,7 @@ pub struct Sysmon {
     pub(super) scale_interval: Duration,
     pub(super) idle_timeout: Duration,
     pub(super) stall_threshold: Duration,
+    pub(super) patience: Duration,
     pub(super) signal: Option<c_int>,
     pub(super) hook: Hook,
 }
@@ -55,9 +57,18 @@ impl Sysmon {
             scale_interval: Duration::from_millis(10),
             idle_timeout: Duration::from_millis(100),
             stall_threshold: Duration::from_secs(1),
+            patience: PATIENCE,
             signal: Some(libc::SIGURG),
             hook: Hook::default(),
         }
+    }
+
+    /// How long a thread has to take the signal that asks where it is; 100 ms if not said. For tests on machines that are
+    /// slow: its backtrace must not depend on that.
+    #[doc(hidden)]
+    pub fn patience(mut self, patience: Duration) -> Sysmon {
+        self.patience = patience;
+        self
     }
 
     /// No sysmon, and no temporary workers.

@@ -20,8 +20,8 @@ use super::{Heartbeat, Sysmon};
 use crate::shared::Shared;
 use crate::slots::TaskId;
 
-/// How long to wait for an answer.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// How long to wait for an answer, if nothing else is said.
+pub(super) const PATIENCE: Duration = Duration::from_millis(100);
 
 /// How many places are remembered. Beyond that nothing is reported: nobody would read it.
 const MOST_SITES: usize = 1000;
@@ -43,6 +43,7 @@ enum Asked {
 pub(super) struct Stalls {
     shared: &'static Shared,
     threshold: Duration,
+    patience: Duration,
     signal: Option<c_int>,
     hook: Hook,
     /// For each worker the turn, and what was asked about it.
@@ -55,6 +56,7 @@ impl Stalls {
         Stalls {
             shared,
             threshold: settings.stall_threshold,
+            patience: settings.patience,
             signal: settings.signal,
             hook: settings.hook.clone(),
             asked: vec![(0, Asked::No); shared.inboxes.len()],
@@ -87,10 +89,10 @@ impl Stalls {
             match capture.take() {
                 Some(Answer::Frames(task, addresses)) => self.answered(worker, now, task, addresses),
                 Some(Answer::Switching)
-                    if now - at < PATIENCE && self.signal.is_some_and(|signal| capture.ask(turn, signal)) => {
-                }
+                    if now - at < self.patience
+                        && self.signal.is_some_and(|signal| capture.ask(turn, signal)) => {}
                 Some(Answer::Gone | Answer::Switching) => self.answered(worker, now, task, Vec::new()),
-                None if now - at >= PATIENCE && capture.give_up() => {
+                None if now - at >= self.patience && capture.give_up() => {
                     self.answered(worker, now, task, Vec::new());
                 }
                 None => (),
