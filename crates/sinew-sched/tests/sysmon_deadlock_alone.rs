@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use sinew_sched::sync::Mutex;
-use sinew_sched::{Diagnostic, Runtime, Sysmon, task, yield_now};
+use sinew_sched::sync::{Barrier, Mutex};
+use sinew_sched::{Diagnostic, Runtime, Sysmon, task};
 
 const NAME: &str = "two_tasks_that_wait_for_each_other_are_certain_to_be_deadlocked";
 
@@ -36,16 +36,16 @@ fn main() {
     });
     let runtime = Runtime::builder().workers(2).sysmon(sysmon).build().unwrap();
     let _ = runtime.run(|| {
-        let locks = Arc::new((Mutex::new(()), Mutex::new(())));
+        let locks = Arc::new((Mutex::new(()), Mutex::new(()), Barrier::new(2)));
         let crossed = locks.clone();
         let first = task().name("first").spawn(move || {
             let _one = locks.0.lock();
-            (0..1000).for_each(|_| yield_now());
+            let _ = locks.2.wait(); // each has one
             drop(locks.1.lock());
         });
         let second = task().name("second").spawn(move || {
             let _other = crossed.1.lock();
-            (0..1000).for_each(|_| yield_now());
+            let _ = crossed.2.wait();
             drop(crossed.0.lock());
         });
         first.join().unwrap();
