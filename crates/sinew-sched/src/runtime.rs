@@ -64,7 +64,8 @@ impl Builder {
     }
 
     /// Whether each worker has a processor of its own, among those that the process could use when its first runtime was
-    /// built. If not said, they do when there are as many workers as processors.
+    /// built. If not said, they do when there are as many workers as processors. It lasts until a task waits for a
+    /// descriptor: who talks to the process through sockets needs processors too.
     ///
     /// Threads and processes inherit this from the worker that starts them: a task that starts threads of its own, or
     /// programs that want all processors, wants a runtime without.

@@ -2,8 +2,8 @@
 //!
 //! It is registered with the reactor of each runtime that has a task which has to wait for it, for as long as both exist:
 //! another's may be served late, or not at all, as that of a runtime on a thread which does not run it. Mostly there is
-//! one. What is known of its readiness is kept, and only a call that would have blocked takes it back, so one that has
-//! something to do waits for nothing. A thread that is no worker needs no reactor: it asks the system.
+//! one. What is known of its readiness is kept until a call would have blocked, or a short read says as much
+//! ([`Source::note_short`]), so one that has something to do waits for nothing. A thread that is no worker needs no reactor: it asks the system.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
