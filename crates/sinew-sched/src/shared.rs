@@ -41,11 +41,12 @@
 //! task that it woke has ended, and the runtime with it. That is some hundred bytes per runtime and 128 for each task
 //! that was ever alive at once.
 
+mod end;
 mod service;
+mod serving;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::io;
 use std::ptr;
 use std::time::Duration;
 
@@ -59,18 +60,16 @@ use sinew_sync::thread::{self, Thread};
 use sinew_sync::{Arc, Mutex, fence_after_rmw, park_timeout};
 
 use crate::blocking::pool::{Limits, Pool};
-use crate::clock::{Clock, system_now};
+use crate::clock::Clock;
 use crate::counters::Own;
-use crate::dump::{Request, signal};
-use crate::future::wake_caught;
+use crate::dump::Request;
 use crate::notes;
 use crate::placement::Watch;
 use crate::queues::{Injector, Steal};
 use crate::reactor::{Reactor, Server};
 use crate::slots::{self, CHUNK, TaskId};
-use crate::spawn::spawn_on;
 use crate::sysmon::capture::Capture;
-use crate::task::{DONE, Task, TaskRef};
+use crate::task::{Task, TaskRef};
 use crate::timers::Timers;
 use crate::worker::{Queues, Stealers};
 pub(crate) use service::Slept;
@@ -373,71 +372,6 @@ impl Shared {
         true
     }
 
-    /// The reactor, made when it is first asked for. Somebody has to serve it then.
-    pub(crate) fn reactor(&self) -> io::Result<&'static Reactor> {
-        if let Some(reactor) = self.reactor.get() {
-            return Ok(reactor);
-        }
-        let new = Reactor::take()?;
-        if self.reactor.set(new).is_err() {
-            new.give();
-        }
-        self.wake_one();
-        Ok(self.reactor.get().expect("it was set"))
-    }
-
-    /// How many descriptors are registered, if there is a reactor.
-    pub(crate) fn descriptors(&self) -> Option<usize> {
-        self.reactor.get().map(|reactor| reactor.registered())
-    }
-
-    /// True if somebody waits for a descriptor.
-    pub(crate) fn awaits_descriptors(&self) -> bool {
-        self.reactor.get().is_some_and(|reactor| reactor.is_awaited())
-    }
-
-    /// Serves the reactor, if there is one and nobody has for a while.
-    #[inline]
-    pub(crate) fn serve_if_late(&self) {
-        if let Some(mut server) = self.reactor.get().and_then(|reactor| reactor.serve_if_late()) {
-            server.wait(Some(Duration::ZERO));
-            server.tell();
-        }
-    }
-
-    /// True if `reactor` is that of this runtime.
-    #[inline]
-    pub(crate) fn is_served_by(&self, reactor: &Reactor) -> bool {
-        self.reactor.get().is_some_and(|own| ptr::eq(*own, reactor))
-    }
-
-    pub(crate) fn has_reactor(&self) -> bool {
-        self.reactor.get().is_some()
-    }
-
-    /// Serves the reactor, as sysmon, if nobody has for a while, and gets a worker up who does so from now on, if one
-    /// sleeps: it may have found the place taken.
-    pub(crate) fn serve_as_sysmon(&'static self) {
-        let server = self.reactor.get().and_then(|reactor| reactor.serve_if_late());
-        let Some(mut server) = server else { return };
-        let foreign = self.act_as_sysmon(move || {
-            server.wait(Some(Duration::ZERO));
-            server.tell_ours()
-        });
-        if !foreign.is_empty() {
-            spawn_on(self, move || foreign.into_iter().for_each(wake_caught)).detach();
-        }
-        self.wake_one();
-    }
-
-    /// Serves the reactor now, unless somebody else does. True if there was news.
-    pub(crate) fn serve(&self) -> bool {
-        let Some(mut server) = self.reactor.get().and_then(|reactor| reactor.serve()) else { return false };
-        let news = server.wait(Some(Duration::ZERO));
-        server.tell();
-        news
-    }
-
     /// A worker that looked everywhere has found nothing.
     pub(crate) fn found_nothing(&self) {
         let in_vain = self.in_vain.load(Ordering::Relaxed);
@@ -680,157 +614,6 @@ impl Shared {
         let spawned: u64 = self.inboxes.iter().map(|inbox| inbox.own.spawned.load(Ordering::Acquire)).sum();
         let outside = self.spawned_outside.load(Ordering::Acquire);
         (spawned + (outside & !ENDED) - ended, outside)
-    }
-
-    /// Admits no task any more. The fence is one of a pair, with [`Shared::tell_idle`]: either a worker sees that it
-    /// has to tell, or what it has ended is seen here.
-    pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::Release);
-        fence(Ordering::SeqCst);
-    }
-
-    /// Cancels or kills every task, and waits until the runtime has ended, or until `deadline`. True if it has ended.
-    pub(crate) fn drain(&self, level: Level, grace: Duration) -> bool {
-        const LONGEST: Duration = Duration::from_millis(100);
-        let deadline = system_now() + grace;
-        *self.drained.lock() = Some(thread::current());
-        let mut pause = Duration::from_millis(1);
-        loop {
-            // Again and again: who spawns pays for no fence, so a new task may have found the runtime open and not
-            // been found here.
-            self.cancel_all(level);
-            let (ended, left) = (self.try_end(), deadline - system_now());
-            if ended || left.is_zero() {
-                *self.drained.lock() = None;
-                return ended;
-            }
-            park_timeout(left.min(pause));
-            pause = (2 * pause).min(LONGEST);
-        }
-    }
-
-    /// Lets the workers end when no task is left.
-    pub(crate) fn stop(&self) {
-        self.stopping.store(true, Ordering::Release);
-        self.tell_end();
-        self.blocking.stop();
-        signal::forget(self);
-        if let Clock::Manual(clock) = &self.clock {
-            clock.forgets(self);
-        }
-    }
-
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
-    }
-
-    /// How far the runtime is, for people.
-    pub(crate) fn phase(&self) -> &'static str {
-        match (self.closed.load(Ordering::Relaxed), self.stopping.load(Ordering::Relaxed)) {
-            (_, true) => "stopping",
-            (true, false) => "shutting down",
-            (false, false) => "open",
-        }
-    }
-
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Relaxed)
-    }
-
-    /// How many tasks have been spawned and have ended so far.
-    pub(crate) fn spawned_and_ended(&self) -> (u64, u64) {
-        let sum = |count: fn(&Own) -> &AtomicU64| {
-            self.inboxes.iter().map(|inbox| count(&inbox.own).load(Ordering::Acquire)).sum::<u64>()
-        };
-        (sum(|own| &own.spawned) + self.spawned_outside(), sum(|own| &own.ended))
-    }
-
-    /// Tasks that were spawned by threads that are no workers.
-    pub(crate) fn spawned_outside(&self) -> u64 {
-        self.spawned_outside.load(Ordering::Acquire) & !ENDED
-    }
-
-    /// Which tasks are left of the runtime, which is closed. If none, it has ended.
-    pub(crate) fn report(&self) -> Report {
-        loop {
-            let report = self.left();
-            if report.left > 0 || self.try_end() {
-                return report;
-            }
-        }
-    }
-
-    /// Which tasks have not ended.
-    pub(crate) fn left(&self) -> Report {
-        let (left, mut tasks) = (self.active(), Vec::new());
-        if left > 0 {
-            let live = self.chunks().into_iter().flatten().filter(|task| task.state.is_live());
-            let unfinished = live.filter(|task| task.join.load(Ordering::Relaxed) != DONE).map(Task::id);
-            let names = self.names.lock();
-            let named = unfinished.map(|id| (id, names.get(&id).map(|name| name.clone().into_owned())));
-            tasks.extend(named.take(MOST_REPORTED));
-        }
-        Report { left, tasks, blocking: self.blocking.counts().running }
-    }
-
-    /// True if the workers may end.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.is_stopping() && self.try_end()
-    }
-
-    /// Ends the runtime, which is closed, if no task is left: from then on there will be none. If a thread counts one
-    /// meanwhile, the exchange fails. True if it has ended.
-    pub(crate) fn try_end(&self) -> bool {
-        let (active, outside) = self.active_and_outside();
-        if outside & ENDED != 0 || active > 0 {
-            return outside & ENDED != 0;
-        }
-        let (word, ended) = (&self.spawned_outside, outside | ENDED);
-        match word.compare_exchange(outside, ended, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => true,
-            Err(now) => now & ENDED != 0,
-        }
-    }
-
-    /// Nobody will run anything any more, although tasks are left.
-    pub(crate) fn abandon(&self) {
-        self.spawned_outside.fetch_or(ENDED, Ordering::AcqRel);
-        self.forget_descriptors();
-    }
-
-    /// Nobody serves the reactor any more: tasks of other runtimes may wait for a descriptor there.
-    fn forget_descriptors(&self) {
-        self.reactor.get().into_iter().for_each(|reactor| reactor.forget_all());
-    }
-
-    /// Cancels the tasks that nobody has cancelled. A runtime that a task of its own has shut down has nobody else who
-    /// looks again for tasks that found it open and were not found.
-    fn cancel_missed(&self) {
-        let live = self.chunks().into_iter().flatten().filter(|task| task.state.is_live());
-        for task in live.filter(|task| task.word.level().is_none()) {
-            let reference = task.reference();
-            task.word.cancel(Level::Cancel);
-            crate::worker::unpark(reference);
-        }
-    }
-
-    /// A worker has run out of work: tells whoever waits in [`Shared::drain`], if the runtime is closed. True if the
-    /// workers may end. The fence is one of a pair also with itself: of two workers that end the last two tasks, one
-    /// sees that both have ended.
-    pub(crate) fn tell_idle(&self) -> bool {
-        fence(Ordering::SeqCst); // see `close`
-        if self.closed.load(Ordering::Relaxed)
-            && let Some(thread) = &*self.drained.lock()
-        {
-            thread.unpark();
-        }
-        let ended = self.has_ended();
-        if ended {
-            self.forget_descriptors();
-        } else if self.is_stopping() {
-            self.cancel_missed();
-        }
-        ended
     }
 
     /// Gives the slots and the reactor of a runtime that has ended to others; chunks with a slot that a handle still has

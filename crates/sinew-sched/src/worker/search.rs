@@ -94,8 +94,8 @@ impl Worker {
         }
     }
 
-    /// Wakes another worker if there is a backlog for it, or if nobody looks whether there is. A lone task is worth it
-    /// too, if its spawner goes on computing; mostly it does not. So that is tried, and the more often it was in vain the
+    /// Wakes another worker if there is a backlog for it, or if nobody looks whether there is. A lone task, or a few, are worth
+    /// it too, if this worker goes on computing; mostly it does not. So that is tried, and the more often it was in vain the
     /// more rarely.
     #[inline]
     fn wake_for(&self, backlog: usize) {
