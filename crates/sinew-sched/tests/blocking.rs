@@ -322,17 +322,19 @@ fn a_manual_clock_stands_still_while_a_task_waits_for_a_call() {
     let clock = ManualClock::new();
     with_runtime(Runtime::builder().workers(2).manual_clock(&clock), |runtime| {
         let dump = runtime.dumper();
-        let sleeper = runtime.spawn(|| sleep(Duration::from_secs(3600)));
         let now = clock.clone();
-        let during = runtime.run(move || {
-            let call = move || {
-                let asleep = ["worker 0: asleep", "worker 1: asleep", "next timer in 3"];
-                spin_until(|| asleep.iter().all(|part| dump().to_string().contains(part)));
-                now.now().as_nanos()
-            };
-            blocking(call).unwrap()
-        });
-        assert_eq!(during.unwrap(), 0);
+        let (during, sleeper) = runtime
+            .run(move || {
+                let sleeper = spawn(|| sleep(Duration::from_secs(3600)));
+                let call = move || {
+                    let asleep = ["worker 0: asleep", "worker 1: asleep", "next timer in 3"];
+                    spin_until(|| asleep.iter().all(|part| dump().to_string().contains(part)));
+                    now.now().as_nanos()
+                };
+                (blocking(call).unwrap(), sleeper)
+            })
+            .unwrap();
+        assert_eq!(during, 0);
         sleeper.join().unwrap();
         assert!(clock.now().as_nanos() > 0);
     });
