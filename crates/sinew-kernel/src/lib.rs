@@ -1,0 +1,3 @@
+//! Sinew's actor kernel: a node of actors that block, crash and are restarted.
+
+#![forbid(unsafe_code)]
