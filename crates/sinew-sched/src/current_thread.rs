@@ -41,7 +41,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct CurrentThread {
-    shared: &'static Shared,
+    pub(crate) shared: &'static Shared,
     worker: ManuallyDrop<Box<Worker>>,
     grace: Duration,
     ended: bool,

@@ -29,7 +29,7 @@ use crate::shared::Shared;
 use crate::sleep::OwnTimers;
 use crate::slots::TaskId;
 use crate::spawn::{Configured, Options, options_of, over, spawn_on};
-use crate::task::{Kind, Ran, Table, Task, TaskRef, drop_result, no_options};
+use crate::task::{Kind, Ran, Table, Task, TaskRef, drop_result, never_blocks, no_options};
 use crate::worker;
 
 /// Starts a task that polls `future`, on the runtime that runs the caller. Unlike a body that blocks it needs no stack
@@ -183,6 +183,7 @@ pub(crate) fn future_table<P: Polled>() -> &'static Table {
             run: poll::<P>,
             drop_result: drop_result::<<P::Future as Future>::Output>,
             options: P::OPTIONS,
+            blocks: never_blocks,
         }
     }
 }
@@ -248,7 +249,7 @@ unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
     }
     reach::forget(task.id()); // an earlier poll may have been asked for its control, on another core
     // SAFETY: the future was dropped, and the task is still ours.
-    unsafe { task.end_future(outcome) };
+    unsafe { task.end_as_thunk(outcome) };
     Ran::Ended
 }
 

@@ -44,9 +44,9 @@
 //! # Reading the code
 //!
 //! - How tasks share a thread: `core.rs` has the stacks, `worker.rs` the loop, `task.rs` a task and who frees it,
-//!   `state.rs` the protocol of parking and waking, `slots.rs` the ids.
+//!   `state.rs` the protocol of parking and waking, `slots.rs` the ids, `turn.rs` tasks that run in turns.
 //! - How threads share tasks: `shared.rs` (sleeping and waking workers), `queues.rs`, `placement.rs`, `cpu.rs`.
-//! - How they start and end: `runtime.rs`, `current_thread.rs`, `spawn.rs`, `join.rs`.
+//! - How they start and end: `runtime.rs`, `current_thread.rs`, `handle.rs`, `spawn.rs`, `join.rs`.
 //! - How they wait: `wait.rs` has the protocol, `sync/` the locks, `chan/` the channels, `group.rs`, `case.rs` and
 //!   `select.rs` what they have in common; `clock.rs`, `wheel.rs`, `timers.rs` and `time.rs`
 //!   deal with time, `future.rs` and `sleep.rs` with futures, `blocking.rs` with calls that block their thread.
@@ -70,6 +70,7 @@ pub mod fd;
 pub mod fs;
 mod future;
 mod group;
+mod handle;
 mod join;
 pub mod net;
 mod notes;
@@ -96,6 +97,7 @@ mod task;
 mod time;
 mod timeout;
 mod timers;
+pub mod turn;
 mod wait;
 mod wheel;
 mod worker;
@@ -110,6 +112,7 @@ pub use dump::{
 };
 pub use events::{Event, Events, RecvEvent, Told};
 pub use future::{block_on, spawn_future};
+pub use handle::Handle;
 pub use join::JoinHandle;
 pub use runtime::{Builder, Runtime};
 pub use scope::{Scope, ScopedJoinHandle, ScopedTaskBuilder, scope};

@@ -221,7 +221,7 @@ impl Ready {
 
 /// Tasks on a few threads. Dropping it shuts it down.
 pub struct Runtime {
-    shared: &'static Shared,
+    pub(crate) shared: &'static Shared,
     threads: Vec<ThreadHandle<()>>,
     sysmon: Option<ThreadHandle<()>>,
     grace: Duration,

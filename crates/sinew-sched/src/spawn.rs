@@ -14,7 +14,7 @@ use crate::future::future_table;
 use crate::join::JoinHandle;
 use crate::scope::{Children, End, cancelled};
 use crate::shared::Shared;
-use crate::task::{Kind, Ran, Table, Task, drop_result, no_options};
+use crate::task::{Kind, Ran, Table, Task, drop_result, never_blocks, no_options};
 use crate::worker;
 
 /// What a task was started with besides its body.
@@ -338,6 +338,7 @@ where
         run: run_thunk::<F, T>,
         drop_result: drop_result::<T>,
         options: no_options,
+        blocks: never_blocks,
     }
 }
 
@@ -352,6 +353,7 @@ where
             run: run_configured::<F, T>,
             drop_result: drop_result::<T>,
             options: options_of::<Configured<F>>,
+            blocks: never_blocks,
         },
         _ => &Table {
             kind: Kind::Thunk,
@@ -359,6 +361,7 @@ where
             run: run_configured::<F, T>,
             drop_result: drop_result::<T>,
             options: options_of::<Configured<F>>,
+            blocks: never_blocks,
         },
     }
 }

@@ -1,10 +1,11 @@
 //! A task: one slot, from its spawn to the join of its result.
 //!
-//! # Three bodies, one slot
+//! # Four bodies, one slot
 //!
 //! A [`Kind::Thunk`] is native code that may block anywhere; it is run once, and when it blocks it keeps the stack that
 //! it is on and the thread that it is on. A [`Kind::Migrating`] thunk may go on on any thread. A [`Kind::Future`] is
-//! polled until it is ready, and has no stack in between. State, queues, cancelling and joining are the same for all.
+//! polled until it is ready, and has no stack in between. A [`Kind::Turn`] runs a turn at a time, has no stack in between,
+//! and when it blocks in the middle of a turn it is like a thunk. State, queues, cancelling and joining are the same for all.
 //!
 //! # Who frees a slot
 //!
@@ -55,6 +56,8 @@ pub(crate) enum Kind {
     Migrating,
     /// A future.
     Future,
+    /// Native code that runs in [turns](crate::turn).
+    Turn,
 }
 
 /// What a run of a body came to.
@@ -65,6 +68,10 @@ pub(crate) enum Ran {
     EndedIn(Arc<Children>),
     /// It is a future that has to be woken.
     Pending,
+    /// Its turn is over, and it has to be woken.
+    Idle,
+    /// Its turn is over, and there is another.
+    Again,
 }
 
 /// Who frees a task that has ended.
@@ -88,6 +95,8 @@ pub(crate) struct Table {
     pub(crate) drop_result: unsafe fn(&'static Task),
     /// Finds the options of a body that has not ended; null if it has none.
     pub(crate) options: unsafe fn(&Task) -> *const Options,
+    /// Tells a body that runs in turns that its turn blocks.
+    pub(crate) blocks: unsafe fn(&'static Task),
 }
 
 const _: () = assert!(sinew_sync::MODEL || size_of::<Task>() == 128, "two cache lines");
@@ -173,6 +182,7 @@ impl Task {
         self.home.set(match table.kind {
             Kind::Thunk | Kind::Migrating => ptr::null(),
             Kind::Future => ptr::from_ref(shared).cast(),
+            Kind::Turn => between_turns(shared),
         });
         self.word.reset();
         // SAFETY: the caller owns the slot, and it is free.
@@ -213,17 +223,26 @@ impl Task {
         if home.is_null() {
             return Home::None;
         }
-        // SAFETY: a future's home is its runtime, which is never freed; that of a thunk is the core that it has
-        // blocked on, which it keeps until it has ended.
+        // SAFETY: a future's home is its runtime, which is never freed, and so is that of a body between two turns, which has
+        // a mark; that of a thunk is the core that it has blocked on, which it keeps until it has ended, or its turn has.
         unsafe {
             match self.table().kind {
                 Kind::Future => Home::Runtime(&*home.cast()),
-                Kind::Thunk | Kind::Migrating => Home::Core(&*home.cast()),
+                Kind::Turn if home.addr() & BETWEEN_TURNS != 0 => {
+                    Home::Runtime(&*home.map_addr(|address| address & !BETWEEN_TURNS).cast())
+                }
+                Kind::Thunk | Kind::Migrating | Kind::Turn => Home::Core(&*home.cast()),
             }
         }
     }
 
-    /// The task, a thunk that runs, is about to block on `core`.
+    /// The task's turn is over: it goes on anywhere.
+    #[inline]
+    pub(crate) fn leave_core(&self, shared: &'static Shared) {
+        self.home.set(between_turns(shared));
+    }
+
+    /// The task, native code that runs, is about to block on `core`.
     #[inline]
     pub(crate) fn keep_core(&self, core: *const Core) {
         self.home.set(core.cast());
@@ -298,12 +317,13 @@ impl Task {
         }
     }
 
-    /// Puts how a future ended into its slot. Its result, whose destructor may block, is then like that of a thunk.
+    /// Puts how a task ended that was none into its slot. Its result, whose destructor may block, is then like that of a
+    /// thunk.
     ///
     /// # Safety
     ///
     /// As for [`Task::end`].
-    pub(crate) unsafe fn end_future<T>(&self, outcome: Result<T, Raised>) {
+    pub(crate) unsafe fn end_as_thunk<T>(&self, outcome: Result<T, Raised>) {
         self.home.set(ptr::null());
         self.table.set(Some(&Table {
             kind: Kind::Thunk,
@@ -311,6 +331,7 @@ impl Task {
             run: never_again,
             drop_result: drop_result::<T>,
             options: no_options,
+            blocks: never_blocks,
         }));
         // SAFETY: the caller's promise.
         unsafe { self.end(outcome) };
@@ -372,6 +393,13 @@ impl Task {
     }
 }
 
+/// Marks the home of a body that is between two turns.
+const BETWEEN_TURNS: usize = 1;
+
+fn between_turns(shared: &'static Shared) -> *const () {
+    ptr::from_ref(shared).cast::<()>().map_addr(|address| address | BETWEEN_TURNS)
+}
+
 /// True if a `V` lies in the slot itself rather than in a box.
 const fn fits<V>() -> bool {
     size_of::<V>() <= INLINE && align_of::<V>() <= 8
@@ -385,6 +413,7 @@ static RAISED: Table = Table {
     run: never_again,
     drop_result: drop_raised,
     options: no_options,
+    blocks: never_blocks,
 };
 
 unsafe fn never_again(_: &'static Task, _: &Core) -> Ran {
@@ -411,6 +440,13 @@ pub(crate) unsafe fn drop_result<T>(task: &'static Task) {
     // SAFETY: the caller's promise.
     drop(unsafe { task.take::<T>() });
 }
+
+/// A body that does not run in turns is not asked.
+///
+/// # Safety
+///
+/// None is needed.
+pub(crate) unsafe fn never_blocks(_: &'static Task) {}
 
 /// A body without options.
 ///

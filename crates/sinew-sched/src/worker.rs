@@ -284,7 +284,7 @@ pub(crate) fn unpark(task: TaskRef) {
     // The task was parked, and does not run before it is queued: it is ours.
     let task = task.task;
     match task.home() {
-        Home::Core(core) if task.table().kind == Kind::Thunk => match current() {
+        Home::Core(core) if task.table().kind != Kind::Migrating => match current() {
             Some(worker) if ptr::eq(worker.shared, core.shared) && worker.index == core.worker.get() => {
                 worker.wakes.set(worker.wakes.get() + 1);
                 worker.push_ready(task);
@@ -442,6 +442,10 @@ impl Worker {
     fn park(&self, running: Running, what: What) {
         let task = self.current.get().expect("only tasks park");
         if !task.state.take_notification() {
+            if task.table().kind == Kind::Turn {
+                // SAFETY: it is in the middle of a turn, here.
+                unsafe { (task.table().blocks)(task) };
+            }
             task.notes.parks(what, self.stamp());
             self.parks.set(self.parks.get() + 1);
             self.leave(task, running, Left::Park(task));
@@ -598,7 +602,7 @@ impl Worker {
         here().arrived();
     }
 
-    /// Runs `task`, which has not started or is a future, on `core`.
+    /// Runs `task`, which has not started, is a future or is between two turns, on `core`.
     #[inline]
     fn start(&self, core: &Core, task: &'static Task) {
         let table = task.table();
@@ -610,13 +614,26 @@ impl Worker {
         let ran = unsafe { (table.run)(task, core) };
         if core.reached.get() {
             core.reached.set(false);
-            if !matches!(ran, Ran::Pending) {
+            if matches!(ran, Ran::Ended | Ran::EndedIn(_)) {
                 reach::forget(task.id());
             }
         }
         match ran {
             Ran::Ended => here().finish(task, core),
             Ran::EndedIn(children) => here().finish_in(task, core, &children),
+            Ran::Idle => {
+                let worker = here();
+                worker.run_nothing();
+                task.notes.parks(What::of(WaitKind::Mailbox), worker.stamp() | ANYWHERE);
+                if !task.state.commit_park() {
+                    worker.queues.woken.push(task);
+                }
+            }
+            Ran::Again => {
+                let worker = here();
+                worker.run_nothing();
+                worker.push_woken(task);
+            }
             Ran::Pending => {
                 self.run_nothing();
                 let what = self.announced.replace(What::of(WaitKind::Await)).or(WaitKind::Future);
@@ -637,7 +654,7 @@ impl Worker {
     #[cold]
     fn has_stack_for(&self, core: &Core, task: &'static Task) -> bool {
         let size = match (task.table().kind, task.options().and_then(|options| options.stack)) {
-            (Kind::Future, _) => return true,
+            (Kind::Future | Kind::Turn, _) => return true,
             _ if core.private => return true, // it was made for this task
             (Kind::Thunk, None) => return true,
             (Kind::Thunk, Some(size)) if size == core.size => return true,
@@ -726,10 +743,10 @@ impl Worker {
         self.ready.remove(task);
     }
 
-    /// Queues a task again that was found and has not started, or is a future.
+    /// Queues a task again that was found and has not started, is a future or is between two turns.
     fn put_back(&self, task: &'static Task) {
         match task.table().kind {
-            Kind::Future => self.queues.woken.push(task),
+            Kind::Future | Kind::Turn => self.queues.woken.push(task),
             _ if task.options().is_some_and(|options| options.pinned) => self.push_ready(task),
             _ => self.queues.new.push(task),
         }
@@ -761,9 +778,9 @@ impl Worker {
     /// Queues a task that was just woken while it parked here.
     #[cold]
     fn queue_woken(&self, task: &'static Task) {
-        match task.table().kind {
-            Kind::Thunk => self.push_ready(task),
-            Kind::Migrating | Kind::Future => self.push_woken(task),
+        match (task.table().kind, task.home()) {
+            (Kind::Thunk, _) | (Kind::Turn, Home::Core(_)) => self.push_ready(task),
+            (Kind::Migrating | Kind::Future | Kind::Turn, _) => self.push_woken(task),
         }
     }
 

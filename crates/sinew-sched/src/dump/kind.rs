@@ -78,6 +78,10 @@ kinds! {
     Writable = "writable",
     /// Either.
     ReadableOrWritable = "readable or writable",
+    /// Something to do, between two turns.
+    Mailbox = "mailbox",
+    /// Room in a mailbox.
+    SendMailbox = "send, mailbox",
     /// The return of a blocking call.
     Blocking = "blocking call",
     /// That the task is cancelled; a case of a select.

@@ -3,7 +3,8 @@
 //! # When
 //!
 //! No worker is up, no timer is set, no descriptor and no blocking call is waited for, the runtime is
-//! not shutting down, and there are tasks that have not ended: for [`PAUSE`], without a worker having got up meanwhile.
+//! not shutting down, and there are tasks that have not ended, not all of them between two turns, as actors without messages
+//! are: for [`PAUSE`], without a worker having got up meanwhile.
 //!
 //! # How sure it is
 //!
@@ -25,6 +26,7 @@ use std::time::Duration;
 use sinew_sync::statics::{AtomicU64, AtomicUsize, Ordering};
 
 use super::report::{Deadlock, Diagnostic, Hook};
+use crate::dump::{TaskDump, WaitKind};
 use crate::shared::Shared;
 
 /// How long nothing happens before that is reported.
@@ -93,10 +95,15 @@ impl Deadlocks {
             return;
         }
         self.told = Some(counts);
+        let dump = self.shared.dump();
+        let is_idle = |task: &TaskDump| task.wait.as_ref().is_some_and(|wait| wait.kind == WaitKind::Mailbox);
+        if dump.tasks.iter().all(is_idle) {
+            return;
+        }
         let is_certain = self.is_certain();
         let left = self.shared.left();
         let deadlock =
-            Deadlock { is_certain, left: left.left, tasks: left.tasks, dump: self.shared.dump().to_string() };
+            Deadlock { is_certain, left: left.left, tasks: left.tasks, dump: dump.to_string() };
         self.hook.tell(&Diagnostic::Deadlock(deadlock));
     }
 

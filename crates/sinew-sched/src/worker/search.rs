@@ -351,7 +351,7 @@ impl Worker {
     }
 
     /// True if there is a task in a queue of this worker, the inbox aside.
-    fn has_work(&self) -> bool {
+    pub(crate) fn has_work(&self) -> bool {
         let Queues { new, woken, handed } = &self.queues;
         !self.ready.is_empty() || !new.is_empty() || !woken.is_empty() || !handed.is_empty()
     }

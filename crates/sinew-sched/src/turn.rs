@@ -1,0 +1,176 @@
+//! Bodies that run in turns: what an actor is to the scheduler.
+//!
+//! A [`Turn`] has work now and then. It is woken, runs one turn on its worker's stack like a new task, and is idle again:
+//! in between it has no stack, and may go on on any worker. In the middle of a turn it may block like any native code; then it
+//! keeps the stack and the worker that it is on until the turn is over.
+//!
+//! State, queues, cancelling and joining are those of all tasks. A task's wake-up has it run a turn if it is idle and goes on
+//! with the turn that it is in if that is blocked: so whoever wakes a turn for new work should know that it is idle, or the
+//! blocked call in it looks round in vain.
+//!
+//! A turn that is cancelled or killed while it is idle has no more turns: it is told so, as one that fails is.
+
+use std::cell::Cell;
+use std::mem;
+use std::ptr;
+
+use sinew_fiber::{Raised, Refused};
+
+use crate::core::Core;
+use crate::dump::WaitKind;
+use crate::handle::Handle;
+use crate::join::JoinHandle;
+use crate::notes::What;
+use crate::reach;
+use crate::scope::cancelled;
+use crate::slots::TaskId;
+use crate::spawn::over;
+use crate::task::{Kind, Ran, Table, Task, TaskRef, drop_result, no_options};
+use crate::wait;
+use crate::worker;
+
+/// A body that runs in turns, one at a time. It has shared references of itself only, since [`blocks`](Turn::blocks) comes in
+/// the middle of a turn: what turns change is in cells.
+pub trait Turn: Send + 'static {
+    /// One turn: some work, at the end of which it says when there is more. It may block, raise and panic.
+    fn turn(&self) -> After;
+
+    /// The turn that runs is about to give up its worker in the middle. Must not block or panic.
+    fn blocks(&self) {}
+
+    /// There are no more turns: it said so, or `raised` ended one, or it was cancelled while it was idle. It may block.
+    fn ended(&self, raised: Option<Raised>);
+}
+
+/// What comes after a turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum After {
+    /// Nothing, until somebody [wakes](Waker::wake) it.
+    Idle,
+    /// Another one, when those that are ready have had theirs.
+    Again,
+    /// No more turns.
+    Ended,
+}
+
+/// Wakes a body that runs in turns, or the blocked call in it. It may be stale.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Waker(TaskId);
+
+impl Waker {
+    /// Has the body run a turn, if it is idle or becomes so.
+    #[inline]
+    pub fn wake(self) {
+        worker::unpark(TaskRef::of(self.0));
+    }
+
+    /// The task that it wakes.
+    pub fn task(self) -> TaskId {
+        self.0
+    }
+}
+
+impl Handle {
+    /// Starts a body that runs in turns, which `make` makes of its waker. Its first turn comes at once.
+    #[track_caller]
+    pub fn spawn_turn<T: Turn>(self, make: impl FnOnce(Waker) -> T) -> JoinHandle<()> {
+        let shared = self.0;
+        let worker = worker::current().filter(|worker| ptr::eq(worker.shared, shared));
+        if worker.is_none() && !shared.count_outside() {
+            let handle = over(shared, cancelled());
+            make(Waker(handle.id())).ended(Some(cancelled()));
+            return handle;
+        }
+        let task = worker.map_or_else(|| shared.take_slot(), |worker| worker.take_slot());
+        let stamp = worker.map_or_else(|| shared.stamp(), |worker| worker.stamp());
+        let body = make(Waker(task.id()));
+        // SAFETY: a fresh slot, with a table for what is put there.
+        let handle = unsafe {
+            task.prepare(body, turn_table::<T>(), shared, stamp);
+            JoinHandle::new(task, shared)
+        };
+        shared.admit(task);
+        match worker {
+            Some(worker) => worker.push_new(task),
+            None => shared.inject(task),
+        }
+        handle
+    }
+}
+
+/// Suspends the turn that runs until `is_told`, which is looked at after every [wake-up](Waker::wake), or until `deadline`:
+/// then it is false.
+///
+/// # Errors
+///
+/// Refused if the turn is cancelled, or must not block here.
+#[inline]
+pub fn wait_until(
+    is_told: impl Fn() -> bool,
+    deadline: Option<sinew_core::Instant>,
+    kind: WaitKind,
+) -> Result<bool, Refused> {
+    wait::wait(is_told, deadline, What::of(kind))
+}
+
+/// True if the worker that runs the caller has other tasks that are ready.
+#[inline]
+pub fn others_wait() -> bool {
+    worker::current().is_some_and(|worker| worker.has_work())
+}
+
+/// The number of the worker that runs the caller.
+#[inline]
+pub fn worker_index() -> Option<usize> {
+    worker::current().map(|worker| worker.index())
+}
+
+fn turn_table<T: Turn>() -> &'static Table {
+    const {
+        &Table {
+            kind: Kind::Turn,
+            configured: false,
+            run: run_turn::<T>,
+            drop_result: drop_result::<()>,
+            options: no_options,
+            blocks: blocks::<T>,
+        }
+    }
+}
+
+/// # Safety
+///
+/// The task holds a `T` and is in the middle of a turn of it, on this thread.
+unsafe fn blocks<T: Turn>(task: &'static Task) {
+    // SAFETY: the caller's promise.
+    unsafe { (*task.stored::<T>()).blocks() };
+}
+
+/// # Safety
+///
+/// The caller has claimed the task, which holds a `T` that has not ended.
+unsafe fn run_turn<T: Turn>(task: &'static Task, core: &Core) -> Ran {
+    let outcome = if task.word.level().is_some() {
+        Err(cancelled())
+    } else {
+        // SAFETY: the body is there, and this is the only turn of it.
+        core.run(task, || unsafe { (*task.stored::<T>()).turn() })
+    };
+    task.leave_core(core.shared);
+    let raised = match outcome {
+        Ok(After::Idle) => return Ran::Idle,
+        Ok(After::Again) => return Ran::Again,
+        Ok(After::Ended) => None,
+        Err(raised) => Some(raised),
+    };
+    let raised = Cell::new(raised);
+    // SAFETY: as above.
+    let told = core.run(task, || unsafe { (*task.stored::<T>()).ended(raised.take()) });
+    mem::forget(told.err()); // the first error is the one that is told
+    // SAFETY: nobody uses the body after this.
+    mem::forget(core.run(task, || unsafe { task.drop_stored::<T>() }).err());
+    reach::forget(task.id());
+    // SAFETY: the body was dropped, and the task is still ours.
+    unsafe { task.end_as_thunk::<()>(Ok(())) };
+    Ran::Ended
+}
