@@ -88,7 +88,6 @@ pub mod signal;
 mod sleep;
 mod slots;
 mod spawn;
-mod spin_lock;
 mod state;
 mod stdin;
 pub mod sync;

@@ -5,6 +5,7 @@
 //! protocol), `--cfg shuttle` shuttle's (random schedules of a larger one), and nothing puts std's.
 //!
 //! - [`atomic`], [`Arc`], [`Mutex`], [`RwLock`], [`thread`], [`hint`] follow the choice;
+//! - [`ShortLock`] is for a few instructions;
 //! - [`cell::UnsafeCell`] has a model see who reads and writes it, and when;
 //! - [`statics`] is always std's: process-wide singletons, which no model runs;
 //! - [`capacity`] shrinks a constant under a model, so that the model stays small;
@@ -13,8 +14,6 @@
 //! The locks do not poison: a panic while one is held leaves the value as it is. Sinew's own critical
 //! sections run no user code, so there is no torn state to protect anybody from.
 
-#![forbid(unsafe_code)]
-
 #[cfg(all(loom, shuttle))]
 compile_error!("choose one model: --cfg loom or --cfg shuttle");
 
@@ -22,6 +21,7 @@ pub mod cell;
 mod lock;
 #[cfg(loom)]
 mod parking;
+mod spin_lock;
 pub mod statics;
 
 #[cfg(not(any(loom, shuttle)))]
@@ -38,7 +38,13 @@ pub use chosen::sync::Arc;
 pub use chosen::sync::atomic;
 #[cfg(not(loom))]
 pub use chosen::thread;
+#[cfg(any(loom, shuttle))]
+pub use lock::{Mutex as ShortLock, MutexGuard as ShortGuard};
 pub use lock::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use spin_lock::{SpinGuard, SpinLock};
+/// A lock for a few instructions: a [`SpinLock`], or in a build for a model checker one that the checker knows.
+#[cfg(not(any(loom, shuttle)))]
+pub use spin_lock::{SpinGuard as ShortGuard, SpinLock as ShortLock};
 
 /// Threads of the model.
 #[cfg(loom)]

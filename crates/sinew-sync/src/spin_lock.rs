@@ -5,20 +5,21 @@
 //!
 //! Taking it acquires, giving it back releases.
 //!
-//! In a build for a model checker the channels use a lock that the checker knows, which explores less; this one has a
-//! model of its own: `spin_lock_excludes`.
+//! In a build for a model checker [`ShortLock`](crate::ShortLock) is a lock that the checker knows, which explores less; this one
+//! has a model of its own: `spin_lock_excludes`.
 
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-use sinew_sync::atomic::{AtomicBool, Ordering};
-use sinew_sync::{hint, thread};
+use crate::atomic::{AtomicBool, Ordering};
+use crate::{hint, thread};
 
 /// The longest pause between two looks, in spins. After it the thread yields.
 const LONGEST: u32 = 256;
 
-pub(crate) struct SpinLock<T> {
+/// A lock for a few instructions.
+pub struct SpinLock<T> {
     locked: AtomicBool,
     value: UnsafeCell<T>,
 }
@@ -29,12 +30,14 @@ unsafe impl<T: Send> Send for SpinLock<T> {}
 unsafe impl<T: Send> Sync for SpinLock<T> {}
 
 impl<T> SpinLock<T> {
-    pub(crate) fn new(value: T) -> SpinLock<T> {
+    /// An unlocked lock around `value`.
+    pub fn new(value: T) -> SpinLock<T> {
         SpinLock { locked: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
+    /// Waits for the lock and takes it.
     #[inline(always)]
-    pub(crate) fn lock(&self) -> SpinGuard<'_, T> {
+    pub fn lock(&self) -> SpinGuard<'_, T> {
         if !self.take() {
             self.wait();
         }
@@ -50,7 +53,7 @@ impl<T> SpinLock<T> {
     fn wait(&self) {
         let mut pause = 8;
         loop {
-            if pause <= LONGEST && !sinew_sync::MODEL {
+            if pause <= LONGEST && !crate::MODEL {
                 (0..pause).for_each(|_| hint::spin_loop());
                 pause *= 2;
             } else {
@@ -63,7 +66,8 @@ impl<T> SpinLock<T> {
     }
 }
 
-pub(crate) struct SpinGuard<'a, T> {
+/// What [`SpinLock::lock`] returns.
+pub struct SpinGuard<'a, T> {
     lock: &'a SpinLock<T>,
 }
 
@@ -100,7 +104,8 @@ impl<T> fmt::Debug for SpinLock<T> {
 
 #[cfg(test)]
 mod tests {
-    use sinew_sync::{Arc, model};
+    use crate::atomic::AtomicUsize;
+    use crate::{Arc, model};
 
     use super::*;
 
@@ -109,8 +114,8 @@ mod tests {
         model("spin_lock_excludes", || {
             // The count is an atomic so that what the lock itself orders is all that there is.
             let lock = Arc::new(SpinLock::new(()));
-            let count = Arc::new(sinew_sync::atomic::AtomicUsize::new(0));
-            let counts = move |lock: &SpinLock<()>, count: &sinew_sync::atomic::AtomicUsize| {
+            let count = Arc::new(AtomicUsize::new(0));
+            let counts = move |lock: &SpinLock<()>, count: &AtomicUsize| {
                 let _held = lock.lock();
                 count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             };
