@@ -3,9 +3,19 @@
 //! Plain values and functions, `no_std` and `alloc` only, so that each rule is tested exhaustively and
 //! reused on small targets:
 //!
+//! Of fibers:
+//!
 //! - [`Signal`]: the fourteen reasons for which control leaves a fiber;
 //! - [`Status`]: what a fiber is doing, which is the number of its last signal;
-//! - [`Mask`]: the signals of a fiber that its resumer catches, and [`Flags`], the letters that spell it;
+//! - [`Mask`]: the signals of a fiber that its resumer catches, and [`Flags`], the letters that spell it.
+//!
+//! Of actors:
+//!
+//! - [`ActorId`]: who an actor is, on which node;
+//! - [`Kind`]: what kind of message it is sent, and the kinds that are the system's own.
+//!
+//! Of both:
+//!
 //! - [`Instant`]: time as a number, so that a test's clock can tell any.
 
 #![no_std]
@@ -13,11 +23,17 @@
 
 extern crate alloc;
 
+mod id;
+mod kind;
 mod mask;
 mod signal;
 mod status;
+#[cfg(test)]
+mod tests;
 mod time;
 
+pub use id::{ActorId, NodeId, NotAnActorId};
+pub use kind::Kind;
 pub use mask::{Bindings, Flags, Mask, MaskError};
 pub use signal::{Signal, UnknownSignal};
 pub use status::Status;
