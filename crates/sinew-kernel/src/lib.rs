@@ -1,3 +1,47 @@
 //! Sinew's actor kernel: a node of actors that block, crash and are restarted.
+//!
+//! An [`Actor`] has a state and handles messages one at a time. Its methods are straight code: they sleep, read sockets and ask
+//! other actors, and only that actor waits. A [`Node`] runs any number of them on a few threads.
+//!
+//! `docs/semantics.md` in the repository is the contract: ordering, delivery, overflow, exits, supervision, sentence by sentence.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod actor;
+mod actor_ref;
+mod ask;
+mod bus;
+mod cell;
+mod ctx;
+mod dead;
+mod end;
+mod error;
+mod event;
+mod failure;
+mod layout;
+mod mailbox;
+mod message;
+mod names;
+mod node;
+mod process;
+mod run;
+mod services;
+mod spawn;
+mod stop;
+mod table;
+mod timers;
+
+pub use actor::{Actor, Flow};
+pub use actor_ref::ActorRef;
+pub use ask::Reply;
+pub use ctx::Ctx;
+pub use dead::{DeadLetter, Why};
+pub use error::{AskError, SendError, SpawnError, Unsent};
+pub use event::{Exit, MonitorId, Relation};
+pub use mailbox::Policy;
+pub use message::{Message, Payload};
+pub use node::{Builder, Lifecycle, LocalNode, Node, NodeRef};
+pub use process::{Process, Received};
+pub use sinew_core::{ActorId, ExitReason, Failure, Kind, NodeId};
+pub use spawn::Spawn;

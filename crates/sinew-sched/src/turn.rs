@@ -35,7 +35,8 @@ pub trait Turn: Send + 'static {
     /// One turn: some work, at the end of which it says when there is more. It may block, raise and panic.
     fn turn(&self) -> After;
 
-    /// The turn that runs is about to give up its worker in the middle. Must not block or panic.
+    /// The turn that runs is about to give up its worker in the middle, and to use up wake-ups that came during it: at its end
+    /// it has to look itself whether there is more to do. Must not block or panic.
     fn blocks(&self) {}
 
     /// There are no more turns: it said so, or `raised` ended one, or it was cancelled while it was idle. It may block.
@@ -117,6 +118,12 @@ pub fn wait_until(
 #[inline]
 pub fn others_wait() -> bool {
     worker::current().is_some_and(|worker| worker.has_work())
+}
+
+/// The task that runs the caller.
+#[inline]
+pub fn current() -> Option<TaskId> {
+    worker::current_task().map(Task::id)
 }
 
 /// The number of the worker that runs the caller.

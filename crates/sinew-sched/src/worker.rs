@@ -434,18 +434,25 @@ impl Worker {
     #[inline(always)]
     fn yield_as(&self, running: Running) {
         let task = self.current.get().expect("a worker runs nothing but tasks");
+        self.tell_turn(task);
         self.push_ready(task);
         self.leave(task, running, Left::Nothing);
+    }
+
+    /// Tells a body that runs in turns that it is about to wait, or to use up a wake-up that it was sent.
+    #[inline(always)]
+    fn tell_turn(&self, task: &'static Task) {
+        if task.table().kind == Kind::Turn {
+            // SAFETY: it is in the middle of a turn, here.
+            unsafe { (task.table().blocks)(task) };
+        }
     }
 
     #[inline(always)]
     fn park(&self, running: Running, what: What) {
         let task = self.current.get().expect("only tasks park");
+        self.tell_turn(task);
         if !task.state.take_notification() {
-            if task.table().kind == Kind::Turn {
-                // SAFETY: it is in the middle of a turn, here.
-                unsafe { (task.table().blocks)(task) };
-            }
             task.notes.parks(what, self.stamp());
             self.parks.set(self.parks.get() + 1);
             self.leave(task, running, Left::Park(task));

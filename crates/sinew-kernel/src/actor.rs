@@ -1,0 +1,170 @@
+//! Actors: a state, and what it does with messages.
+
+use sinew_core::ExitReason;
+
+use crate::ctx::Ctx;
+use crate::event::{Exit, Relation};
+use crate::message::Message;
+
+/// A state that handles messages, one at a time. Every method may block for as long as it likes: other actors run meanwhile, and
+/// this one's messages wait.
+///
+/// ```
+/// use sinew_kernel::{Actor, Ctx, Flow, Node, Reply};
+///
+/// struct Counter(u64);
+///
+/// enum Msg {
+///     Add(u64),
+///     Get(Reply<u64>),
+/// }
+///
+/// impl Actor for Counter {
+///     type Msg = Msg;
+///
+///     fn handle(&mut self, msg: Msg, _: &mut Ctx<Msg>) -> Flow {
+///         match msg {
+///             Msg::Add(n) => self.0 += n,
+///             Msg::Get(reply) => reply.send(self.0),
+///         }
+///         Flow::Continue
+///     }
+/// }
+///
+/// let node = Node::new();
+/// let counter = node.spawn(Counter(0)).unwrap();
+/// counter.tell(Msg::Add(40)).unwrap();
+/// counter.tell(Msg::Add(2)).unwrap();
+/// assert_eq!(counter.ask(Msg::Get).unwrap(), 42);
+/// ```
+pub trait Actor: Send + 'static {
+    /// What it is sent.
+    type Msg: Send + 'static;
+
+    /// It starts: before the first message.
+    fn started(&mut self, ctx: &mut Ctx<Self::Msg>) -> Flow {
+        let _ = ctx;
+        Flow::Continue
+    }
+
+    /// A message.
+    fn handle(&mut self, msg: Self::Msg, ctx: &mut Ctx<Self::Msg>) -> Flow;
+
+    /// An actor has ended that is its child, or that it monitors, or that it is linked to if it
+    /// [traps exits](Ctx::trap_exits).
+    fn exit_of(&mut self, exit: Exit, ctx: &mut Ctx<Self::Msg>) -> Flow {
+        let _ = (exit, ctx);
+        Flow::Continue
+    }
+
+    /// A message that came by id and is not of its type: one of the system, such as a [timer's](Ctx::set_timer), or one of
+    /// somebody else.
+    fn raw(&mut self, message: Message, ctx: &mut Ctx<Self::Msg>) -> Flow {
+        let _ = (message, ctx);
+        Flow::Continue
+    }
+
+    /// It ends, but not because it failed or was killed: its mailbox is closed, and this is the last that it does.
+    fn stopping(&mut self, reason: &ExitReason, ctx: &mut Ctx<Self::Msg>) {
+        let _ = (reason, ctx);
+    }
+}
+
+/// What comes after a message.
+#[derive(Clone, PartialEq, Debug, Default)]
+#[must_use]
+pub enum Flow {
+    /// The next one.
+    #[default]
+    Continue,
+    /// Nothing: the actor ends, normally.
+    Stop,
+    /// Nothing: the actor ends for this reason.
+    Exit(ExitReason),
+}
+
+/// What runs as an actor: the forms of actors are made into this.
+pub(crate) trait Body: Send + 'static {
+    type Msg: Send + 'static;
+
+    fn started(&mut self, ctx: &mut Ctx<Self::Msg>) -> Flow;
+    fn message(&mut self, msg: Self::Msg, ctx: &mut Ctx<Self::Msg>) -> Flow;
+    fn raw(&mut self, message: Message, ctx: &mut Ctx<Self::Msg>) -> Flow;
+    fn exit_of(&mut self, exit: Exit, ctx: &mut Ctx<Self::Msg>) -> Flow;
+    fn child_started(&mut self, child: sinew_core::ActorId, ctx: &mut Ctx<Self::Msg>) -> Flow {
+        let _ = (child, ctx);
+        Flow::Continue
+    }
+    fn stopping(&mut self, reason: &ExitReason, ctx: &mut Ctx<Self::Msg>);
+}
+
+/// An [`Actor`] as it runs.
+pub(crate) struct Typed<A>(pub(crate) A);
+
+impl<A: Actor> Body for Typed<A> {
+    type Msg = A::Msg;
+
+    #[inline]
+    fn started(&mut self, ctx: &mut Ctx<A::Msg>) -> Flow {
+        self.0.started(ctx)
+    }
+
+    #[inline]
+    fn message(&mut self, msg: A::Msg, ctx: &mut Ctx<A::Msg>) -> Flow {
+        self.0.handle(msg, ctx)
+    }
+
+    fn raw(&mut self, message: Message, ctx: &mut Ctx<A::Msg>) -> Flow {
+        self.0.raw(message, ctx)
+    }
+
+    fn exit_of(&mut self, exit: Exit, ctx: &mut Ctx<A::Msg>) -> Flow {
+        self.0.exit_of(exit, ctx)
+    }
+
+    fn stopping(&mut self, reason: &ExitReason, ctx: &mut Ctx<A::Msg>) {
+        self.0.stopping(reason, ctx);
+    }
+}
+
+/// A raw behaviour: a state, and a function that is called with it and each message, those of the system included.
+pub(crate) struct Behaviour<S, F>(pub(crate) S, pub(crate) F);
+
+impl<S, F> Body for Behaviour<S, F>
+where
+    S: Send + 'static,
+    F: FnMut(&mut S, &Message, &mut Ctx) -> Flow + Send + 'static,
+{
+    type Msg = Message;
+
+    fn started(&mut self, _: &mut Ctx) -> Flow {
+        Flow::Continue
+    }
+
+    fn message(&mut self, message: Message, ctx: &mut Ctx) -> Flow {
+        (self.1)(&mut self.0, &message, ctx)
+    }
+
+    fn raw(&mut self, message: Message, ctx: &mut Ctx) -> Flow {
+        (self.1)(&mut self.0, &message, ctx)
+    }
+
+    fn exit_of(&mut self, exit: Exit, ctx: &mut Ctx) -> Flow {
+        let message = exit.to_message(ctx.id());
+        (self.1)(&mut self.0, &message, ctx)
+    }
+
+    fn stopping(&mut self, _: &ExitReason, _: &mut Ctx) {}
+}
+
+impl Exit {
+    /// The exit as a message to `dest`, in the layout that guests know.
+    pub(crate) fn to_message(&self, dest: sinew_core::ActorId) -> Message {
+        let (kind, payload) = match self.relation {
+            Relation::Child => crate::layout::child_exit(self),
+            Relation::Link => crate::layout::exit(self),
+            Relation::Monitor(_) => crate::layout::down(self),
+        };
+        Message { source: self.actor, dest, kind, payload }
+    }
+}

@@ -1,0 +1,275 @@
+//! References to actors, by which they are sent messages.
+
+use std::fmt;
+use std::time::Duration;
+
+use sinew_core::{ActorId, ExitReason, Instant};
+use sinew_fiber::Refused;
+use sinew_fiber::raw::may_await;
+use sinew_fiber::shield;
+use sinew_sched::JoinHandle;
+use sinew_sched::chan::{RecvError, oneshot};
+use sinew_sync::Arc;
+
+use crate::ask::{Reply, ask};
+use crate::cell::{AnyCell, Cell, Entry, Phase, WAITING};
+use crate::error::{AskError, SendError, Unsent};
+use crate::mailbox::{Policy, Put};
+use crate::node::NodeRef;
+use crate::stop;
+
+/// How long a question waits for its answer, if nothing else is said.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A reference to an actor of this node whose messages are of type `M`. It is cheap to clone and may outlive the actor.
+pub struct ActorRef<M>(pub(crate) Arc<Cell<M>>);
+
+impl<M: Send + 'static> ActorRef<M> {
+    /// The actor's id, which travels.
+    pub fn id(&self) -> ActorId {
+        self.0.head.id
+    }
+
+    /// The actor's node.
+    pub fn node(&self) -> NodeRef {
+        NodeRef(self.0.head.node)
+    }
+
+    /// Sends a message. If the mailbox is full, that is as the actor's [`Policy`] has it: the sender may have to wait.
+    ///
+    /// # Errors
+    ///
+    /// With the message: if the actor has ended, or refuses, or the sender cannot wait.
+    #[inline]
+    pub fn tell(&self, message: M) -> Result<(), SendError<M>> {
+        match self.0.try_put(Entry::Typed(message)) {
+            Ok(()) => Ok(()),
+            Err((entry, why)) => self.not_told(entry, why, None),
+        }
+    }
+
+    /// Like [`tell`](ActorRef::tell), and waits no longer than `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// As for `tell`, and if there was no room all the time.
+    pub fn tell_timeout(&self, message: M, timeout: Duration) -> Result<(), SendError<M>> {
+        match self.0.try_put(Entry::Typed(message)) {
+            Ok(()) => Ok(()),
+            Err((entry, why)) => self.not_told(entry, why, Some(timeout)),
+        }
+    }
+
+    /// Sends a message, or gives it back if the mailbox is full. Never waits.
+    ///
+    /// # Errors
+    ///
+    /// With the message: if the actor has ended, or there is no room and it drops none.
+    pub fn try_tell(&self, message: M) -> Result<(), SendError<M>> {
+        self.0.try_put(Entry::Typed(message)).map_err(|(entry, why)| SendError::new(typed(entry), why))
+    }
+
+    #[cold]
+    fn not_told(&self, entry: Entry<M>, why: Unsent, timeout: Option<Duration>) -> Result<(), SendError<M>> {
+        let waits = why == Unsent::Full && self.0.lock().mail.policy == Policy::Park;
+        if !waits {
+            return Err(SendError::new(typed(entry), why));
+        }
+        put_waiting(&self.0, entry, timeout).map_err(|(entry, why)| SendError::new(typed(entry), why))
+    }
+
+    /// Asks: sends the message that `question` makes of a [`Reply`], and waits for the answer, up to 5 seconds.
+    ///
+    /// # Errors
+    ///
+    /// At once if the actor has ended, ends or fails, with the reason; if it dropped the question; if time is up.
+    pub fn ask<T: Send + 'static>(&self, question: impl FnOnce(Reply<T>) -> M) -> Result<T, AskError> {
+        ask(self, question, PATIENCE)
+    }
+
+    /// Like [`ask`](ActorRef::ask), and waits up to `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// As for `ask`.
+    pub fn ask_timeout<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(Reply<T>) -> M,
+        timeout: Duration,
+    ) -> Result<T, AskError> {
+        ask(self, question, timeout)
+    }
+
+    /// Sends each of `items`, by a task of its own, which waits where the mailbox is full, until there are no more, or the actor
+    /// ends. The task returns how many were sent.
+    pub fn stream<I>(&self, items: I) -> JoinHandle<u64>
+    where
+        I: IntoIterator<Item = M> + Send + 'static,
+    {
+        let to = self.clone();
+        self.0.head.node.handle.spawn(move || {
+            let mut sent = 0;
+            for item in items {
+                match to.tell(item) {
+                    Ok(()) => sent += 1,
+                    Err(SendError { why: Unsent::Full, .. }) => (), // its policy is to refuse
+                    Err(_) => break,
+                }
+            }
+            sent
+        })
+    }
+
+    /// Asks the actor to end when it has handled the message that it is at. What is left in its mailbox becomes dead letters.
+    pub fn stop(&self) {
+        stop::stop(&self.any(), ExitReason::Shutdown, false);
+    }
+
+    /// Asks the actor to end when it has handled what is in its mailbox. Nothing more gets in.
+    pub fn drain(&self) {
+        stop::stop(&self.any(), ExitReason::Shutdown, true);
+    }
+
+    /// Ends the actor: its blocking calls unwind. One that computes and never blocks is given up after the node's stop
+    /// time-out.
+    pub fn kill(&self) {
+        stop::kill(&self.any());
+    }
+
+    /// Waits until the actor has ended.
+    ///
+    /// # Errors
+    ///
+    /// Refused where nothing may wait.
+    pub fn join(&self) -> Result<ExitReason, Refused> {
+        self.wait_end(None).map(|ended| ended.expect("there is no deadline"))
+    }
+
+    /// Waits until the actor has ended, up to `timeout`; then it is none.
+    ///
+    /// # Errors
+    ///
+    /// Refused where nothing may wait.
+    pub fn join_timeout(&self, timeout: Duration) -> Result<Option<ExitReason>, Refused> {
+        self.wait_end(Some(sinew_sched::now() + timeout))
+    }
+
+    pub(crate) fn wait_end(&self, deadline: Option<Instant>) -> Result<Option<ExitReason>, Refused> {
+        let (sender, mut receiver) = oneshot::channel();
+        {
+            let mut state = self.0.lock();
+            if state.life.phase == Phase::Dead {
+                return Ok(Some(state.life.reason()));
+            }
+            state.life.more().waits.push(sender);
+        }
+        let received = match deadline {
+            None => receiver.recv().map(Some),
+            Some(deadline) => receiver.recv_until(deadline),
+        };
+        match received {
+            Ok(reason) => Ok(reason),
+            Err(RecvError::Refused(refused)) => Err(refused),
+            Err(_) => Ok(Some(self.0.reason())),
+        }
+    }
+
+    /// True once the actor has ended.
+    pub fn is_dead(&self) -> bool {
+        self.0.lock().life.phase == Phase::Dead
+    }
+
+    pub(crate) fn any(&self) -> Arc<dyn AnyCell> {
+        self.0.clone()
+    }
+}
+
+/// Puts a message into a mailbox that was full, when there is room.
+#[cold]
+fn put_waiting<M: Send + 'static>(
+    cell: &Cell<M>,
+    entry: Entry<M>,
+    timeout: Option<Duration>,
+) -> Result<(), (Entry<M>, Unsent)> {
+    if sinew_sched::turn::current() == Some(cell.head.task()) {
+        return Err((entry, Unsent::ToItself));
+    }
+    if let Err(refused) = may_await() {
+        return Err((entry, Unsent::Refused(refused)));
+    }
+    let deadline = timeout.map(|timeout| sinew_sched::now() + timeout);
+    let ticket = cell.head.node.next_number();
+    let (sender, mut receiver) = oneshot::channel();
+    {
+        let mut state = cell.lock();
+        // There may be room by now.
+        match state.mail.put(entry, || cell.head.begun()) {
+            Put::In(wake) => {
+                drop(state);
+                if wake {
+                    cell.head.wake();
+                }
+                return Ok(());
+            }
+            Put::Full(entry) => {
+                state.mail.wait(ticket, entry, sender);
+                cell.set_flag(WAITING);
+            }
+            Put::Closed(entry) => {
+                let reason = state.life.reason();
+                return Err((entry, Unsent::Stopped(reason)));
+            }
+            Put::Instead(..) | Put::Dropped(_) => unreachable!("the policy is to park"),
+        }
+    }
+    let received = match deadline {
+        None => receiver.recv().map(Some),
+        Some(deadline) => receiver.recv_until(deadline),
+    };
+    let why = match received {
+        Ok(Some(answer)) => return answered(cell, answer),
+        Ok(None) => Unsent::TimedOut(timeout.unwrap_or_default()),
+        Err(RecvError::Refused(refused)) => Unsent::Refused(refused),
+        Err(_) => Unsent::Stopped(cell.reason()),
+    };
+    let withdrawn = {
+        let mut state = cell.lock();
+        let withdrawn = state.mail.withdraw(ticket);
+        cell.set_flags(&state.mail);
+        withdrawn
+    };
+    match withdrawn {
+        Some(entry) => Err((entry, why)),
+        // It was let in or given back this moment: whoever did so is about to say which.
+        None => match shield(|| receiver.recv()) {
+            Ok(answer) => answered(cell, answer),
+            Err(_) => Ok(()),
+        },
+    }
+}
+
+fn answered<M: Send + 'static>(cell: &Cell<M>, answer: Option<Entry<M>>) -> Result<(), (Entry<M>, Unsent)> {
+    match answer {
+        None => Ok(()),
+        Some(entry) => Err((entry, Unsent::Stopped(cell.reason()))),
+    }
+}
+
+fn typed<M>(entry: Entry<M>) -> M {
+    match entry {
+        Entry::Typed(message) => message,
+        Entry::Raw(_) => unreachable!("it was typed"),
+    }
+}
+
+impl<M> Clone for ActorRef<M> {
+    fn clone(&self) -> ActorRef<M> {
+        ActorRef(self.0.clone())
+    }
+}
+
+impl<M: Send + 'static> fmt::Debug for ActorRef<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ActorRef({})", self.id())
+    }
+}

@@ -1,0 +1,104 @@
+//! What an actor can do with itself, and with others as itself.
+
+use sinew_core::{ActorId, ExitReason, Kind};
+use sinew_sync::Arc;
+
+use crate::actor::Actor;
+use crate::actor_ref::ActorRef;
+use crate::cell::Cell;
+use crate::end;
+use crate::error::{SendError, SpawnError};
+use crate::event::MonitorId;
+use crate::message::{Message, Payload};
+use crate::node::NodeRef;
+use crate::spawn::Spawn;
+
+/// What an actor has of itself while it handles something.
+pub struct Ctx<'a, M = Message> {
+    pub(crate) cell: &'a Arc<Cell<M>>,
+}
+
+impl<'a, M: Send + 'static> Ctx<'a, M> {
+    pub(crate) fn new(cell: &'a Arc<Cell<M>>) -> Ctx<'a, M> {
+        Ctx { cell }
+    }
+
+    /// The actor's id.
+    pub fn id(&self) -> ActorId {
+        self.cell.head.id
+    }
+
+    /// A reference to the actor itself.
+    pub fn me(&self) -> ActorRef<M> {
+        ActorRef(self.cell.clone())
+    }
+
+    /// The actor's node.
+    pub fn node(&self) -> NodeRef {
+        NodeRef(self.cell.head.node)
+    }
+
+    /// Sends bytes or a value to the actor with this id, as this actor. Never waits.
+    ///
+    /// # Errors
+    ///
+    /// With the message: if there is no such actor, or its mailbox is full and it drops none.
+    pub fn send(&self, dest: ActorId, kind: Kind, payload: impl Into<Payload>) -> Result<(), SendError<Message>> {
+        self.node().route(Message { source: self.id(), dest, kind, payload: payload.into() })
+    }
+
+    /// Sends a message on to another actor; its source stays as it was.
+    ///
+    /// # Errors
+    ///
+    /// As for [`send`](Ctx::send).
+    pub fn forward(&self, dest: ActorId, message: Message) -> Result<(), SendError<Message>> {
+        self.node().route(Message { dest, ..message })
+    }
+
+    /// Starts another actor, which has nothing more to do with this one.
+    ///
+    /// # Errors
+    ///
+    /// If the node has as many as it may, or shuts down.
+    #[track_caller]
+    pub fn spawn<A: Actor>(&self, actor: A) -> Result<ActorRef<A::Msg>, SpawnError> {
+        self.node().spawn(actor)
+    }
+
+    /// The options of a child: an actor that is stopped when this one ends, and of whose end this one is told
+    /// ([`exit_of`](Actor::exit_of)).
+    pub fn child(&self) -> Spawn {
+        self.node().actor().child_of(self.id())
+    }
+
+    /// Links this actor and another: when one ends other than normally, so does the other, unless it
+    /// [traps exits](Ctx::trap_exits).
+    ///
+    /// # Errors
+    ///
+    /// The reason, if the other has ended.
+    pub fn link(&self, other: ActorId) -> Result<(), ExitReason> {
+        end::link(self.cell.head.node, self.id(), other)
+    }
+
+    /// Takes a link back.
+    pub fn unlink(&self, other: ActorId) {
+        end::unlink(self.cell.head.node, self.id(), other);
+    }
+
+    /// Has this actor told of the end of another, once ([`exit_of`](Actor::exit_of)); at once if there is no such actor.
+    pub fn monitor(&self, other: ActorId) -> MonitorId {
+        end::monitor(&**self.cell, other)
+    }
+
+    /// Takes a monitor back. False if the end was told, or is about to be.
+    pub fn demonitor(&self, monitor: MonitorId) -> bool {
+        end::demonitor(&**self.cell, monitor)
+    }
+
+    /// Whether ends of linked actors are told to this one, instead of ending it.
+    pub fn trap_exits(&self, traps: bool) {
+        self.cell.lock().life.more().traps = traps;
+    }
+}

@@ -1,0 +1,83 @@
+//! Dead letters: messages that were accepted and will not be handled.
+
+use std::any::type_name;
+
+use sinew_core::{ActorId, ExitReason, Kind};
+use sinew_sync::atomic::{AtomicU64, Ordering};
+
+use crate::bus::Bus;
+use crate::cell::Head;
+use crate::message::Message;
+
+/// A message that was accepted and will not be handled: what is known of it. The message itself is gone.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DeadLetter {
+    /// Whom it was for.
+    pub dest: ActorId,
+    /// Who sent it; [`ActorId::NOBODY`] if it was not sent by id.
+    pub source: ActorId,
+    /// Its kind, if it was sent by id.
+    pub kind: Option<Kind>,
+    /// The type of the message.
+    pub type_name: &'static str,
+    /// Why it will not be handled.
+    pub why: Why,
+}
+
+/// Why a message that was accepted will not be handled.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Why {
+    /// The mailbox was full, and its policy is to drop.
+    Overflow,
+    /// Its actor has ended, for this reason.
+    Ended(ExitReason),
+}
+
+/// What a message becomes when it is one.
+pub(crate) struct Letter {
+    source: ActorId,
+    kind: Option<Kind>,
+    type_name: &'static str,
+}
+
+impl Letter {
+    /// Drops the message.
+    pub(crate) fn of<M: 'static>(message: M) -> Letter {
+        drop(message);
+        Letter { source: ActorId::NOBODY, kind: None, type_name: type_name::<M>() }
+    }
+
+    /// Drops the message.
+    pub(crate) fn raw(message: Message) -> Letter {
+        Letter { source: message.source, kind: Some(message.kind), type_name: type_name::<Message>() }
+    }
+}
+
+/// The dead letters of a node.
+#[derive(Default)]
+pub(crate) struct DeadLetters {
+    count: AtomicU64,
+    pub(crate) bus: Bus<DeadLetter>,
+}
+
+impl DeadLetters {
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn overflow(&self, head: &Head, letter: Letter) {
+        self.tell(head.id, letter, || Why::Overflow);
+    }
+
+    pub(crate) fn unhandled(&self, head: &Head, letter: Letter, reason: &ExitReason) {
+        self.tell(head.id, letter, || Why::Ended(reason.clone()));
+    }
+
+    fn tell(&self, dest: ActorId, letter: Letter, why: impl FnOnce() -> Why) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.bus.tell(|| {
+            let Letter { source, kind, type_name } = letter;
+            DeadLetter { dest, source, kind, type_name, why: why() }
+        });
+    }
+}

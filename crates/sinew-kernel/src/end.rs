@@ -1,0 +1,160 @@
+//! How an actor's start and end are told to others.
+
+use sinew_core::{ActorId, ExitReason};
+use sinew_sync::Arc;
+
+use crate::cell::{AnyCell, More, Phase};
+use crate::event::{Event, Exit, MonitorId, Relation};
+use crate::node::Inner;
+use crate::stop;
+
+/// The actor's `started` hook has returned.
+pub(crate) fn started(cell: &dyn AnyCell) {
+    let announced = cell.life(|life| {
+        if life.phase == Phase::Starting {
+            life.phase = Phase::Running;
+        }
+        life.more.as_ref().and_then(|more| more.parent.filter(|_| more.announces))
+    });
+    let head = cell.head();
+    head.node.lifecycle(|| crate::node::Lifecycle::Started(head.id));
+    if let Some(parent) = announced {
+        tell(head.node, parent, Event::Started(head.id));
+    }
+}
+
+/// Publishes the end of an actor, if that was not done before.
+pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
+    let head = cell.head();
+    let Some(more) = cell.bury(reason) else {
+        return head.node.zombies.remove(head.id); // it was given up, and has ended after all
+    };
+    let reason = cell.life(|life| life.reason());
+    let node = head.node;
+    let More { name, parent, children, links, monitors, monitored, waits, services, .. } = *more;
+    services.release(head);
+    for child in children {
+        if let Some(child) = node.table.get(child) {
+            stop::stop(&child, ExitReason::Shutdown, false);
+        }
+    }
+    for (monitor, target) in monitored {
+        if let Some(target) = node.table.get(target) {
+            target.life(|life| life.more.as_mut().and_then(|more| more.monitors.remove(&monitor)));
+        }
+    }
+    let exit = |relation| Exit { actor: head.id, reason: reason.clone(), relation };
+    for other in links {
+        linked_end(node, other, exit(Relation::Link));
+    }
+    for (monitor, watcher) in monitors {
+        tell(node, watcher, Event::Exit(exit(Relation::Monitor(MonitorId(monitor)))));
+    }
+    for waiting in waits {
+        let _ = waiting.send(reason.clone()); // it may wait no more
+    }
+    if let Some(parent) = parent
+        && let Some(parent) = node.table.get(parent)
+    {
+        parent.life(|life| life.more.as_mut().map(|more| more.children.remove(&head.id)));
+        let _ = parent.push_event(Event::Exit(exit(Relation::Child))); // it may have ended
+    }
+    node.lifecycle(|| crate::node::Lifecycle::Ended { actor: head.id, name, reason: reason.clone() });
+    node.table.remove(head.id);
+    node.gone();
+}
+
+/// `other` was linked to an actor that has ended.
+fn linked_end(node: &'static Inner, other: ActorId, exit: Exit) {
+    let Some(other) = node.table.get(other) else { return };
+    let (linked, traps) = other.life(|life| match &mut life.more {
+        Some(more) => (more.links.remove(&exit.actor), more.traps),
+        None => (false, false),
+    });
+    if !linked {
+        return; // unlinked meanwhile
+    }
+    if traps {
+        let _ = other.push_event(Event::Exit(exit));
+    } else if exit.reason != ExitReason::Normal {
+        stop::stop(&other, exit.reason, false);
+    }
+}
+
+fn tell(node: &'static Inner, actor: ActorId, event: Event) {
+    if let Some(actor) = node.table.get(actor) {
+        let _ = actor.push_event(event); // it may have ended
+    }
+}
+
+/// Two actors that are to end with each other.
+pub(crate) fn link(node: &'static Inner, one: ActorId, other: ActorId) -> Result<(), ExitReason> {
+    let (Some(one), Some(other)) = (node.table.get(one), node.table.get(other)) else {
+        return Err(ExitReason::NoConnection);
+    };
+    add_link(&one, other.head().id)?;
+    if let Err(reason) = add_link(&other, one.head().id) {
+        one.life(|life| life.more.as_mut().map(|more| more.links.remove(&other.head().id)));
+        return Err(reason);
+    }
+    // One that has ended in between has told nobody of this link.
+    if let Some(reason) = one.life(|life| (life.phase == Phase::Dead).then(|| life.reason())) {
+        let exit = Exit { actor: one.head().id, reason: reason.clone(), relation: Relation::Link };
+        linked_end(node, other.head().id, exit);
+        return Err(reason);
+    }
+    Ok(())
+}
+
+/// Takes a link away, on both sides.
+pub(crate) fn unlink(node: &'static Inner, one: ActorId, other: ActorId) {
+    for (one, other) in [(one, other), (other, one)] {
+        if let Some(one) = node.table.get(one) {
+            one.life(|life| life.more.as_mut().map(|more| more.links.remove(&other)));
+        }
+    }
+}
+
+/// Has `watcher` told of the end of `target`, once: at once if there is no such actor any more.
+pub(crate) fn monitor(watcher: &dyn AnyCell, target: ActorId) -> MonitorId {
+    let head = watcher.head();
+    let monitor = head.node.next_number();
+    let ended = match head.node.table.get(target) {
+        None => Some(ExitReason::NoConnection),
+        Some(target) => target.life(|life| {
+            if life.phase == Phase::Dead {
+                return Some(life.reason());
+            }
+            life.more().monitors.insert(monitor, head.id);
+            None
+        }),
+    };
+    let id = MonitorId(monitor);
+    match ended {
+        None => watcher.life(|life| drop(life.more().monitored.insert(monitor, target))),
+        Some(reason) => {
+            let exit = Exit { actor: target, reason, relation: Relation::Monitor(id) };
+            let _ = watcher.push_event(Event::Exit(exit)); // it may be ending
+        }
+    }
+    id
+}
+
+/// Takes a monitor back. False if its exit was told, or is about to be.
+pub(crate) fn demonitor(watcher: &dyn AnyCell, monitor: MonitorId) -> bool {
+    let target = watcher.life(|life| life.more.as_mut().and_then(|more| more.monitored.remove(&monitor.0)));
+    let target = target.and_then(|target| watcher.head().node.table.get(target));
+    let taken = target.map(|target| target.life(|life| life.more.as_mut()?.monitors.remove(&monitor.0)));
+    taken.flatten().is_some()
+}
+
+/// An error with the reason if the actor is dead.
+fn add_link(cell: &Arc<dyn AnyCell>, other: ActorId) -> Result<(), ExitReason> {
+    cell.life(|life| {
+        if life.phase == Phase::Dead {
+            return Err(life.reason());
+        }
+        life.more().links.insert(other);
+        Ok(())
+    })
+}

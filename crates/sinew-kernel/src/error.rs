@@ -1,0 +1,120 @@
+//! Why something was not sent, not answered, not started.
+
+use std::fmt;
+use std::time::Duration;
+
+use sinew_core::{ActorId, ExitReason, NodeId};
+use sinew_fiber::Refused;
+
+/// A message that was not sent, and why.
+#[derive(thiserror::Error)]
+#[error("{why}")]
+pub struct SendError<M> {
+    /// What was to be sent.
+    pub message: M,
+    /// Why it was not.
+    #[source]
+    pub why: Unsent,
+}
+
+impl<M> SendError<M> {
+    pub(crate) fn new(message: M, why: Unsent) -> SendError<M> {
+        SendError { message, why }
+    }
+
+    /// The same for a message of another type.
+    pub(crate) fn map<N>(self, map: impl FnOnce(M) -> N) -> SendError<N> {
+        SendError { message: map(self.message), why: self.why }
+    }
+}
+
+impl<M> fmt::Debug for SendError<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendError").field("why", &self.why).finish_non_exhaustive()
+    }
+}
+
+/// Why a message was not sent.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum Unsent {
+    /// The mailbox is full, and its policy is to refuse, or the call does not wait.
+    #[error("the mailbox is full: send less, or later, or give the actor a larger mailbox or another policy")]
+    Full,
+    /// The mailbox was full all the time.
+    #[error("the mailbox was full for {0:?}")]
+    TimedOut(Duration),
+    /// The actor has ended, or ends.
+    #[error("the actor has ended: {0}")]
+    Stopped(ExitReason),
+    /// There is no such actor on this node.
+    #[error("there is no actor {0}: it has ended, or never was")]
+    Unknown(ActorId),
+    /// There is nobody of this name.
+    #[error("nobody is called {0:?}")]
+    UnknownName(Box<str>),
+    /// An actor whose mailbox is full must not wait for itself.
+    #[error("an actor cannot wait for room in its own mailbox: use `try_tell`, or a larger mailbox")]
+    ToItself,
+    /// Nothing waits here, or not any more: inside the poll of a future, or in an actor that was cancelled.
+    #[error("the mailbox is full, and the sender cannot wait: {0}")]
+    Refused(#[from] Refused),
+    /// The node has as many bytes queued as it may.
+    #[error("the node has {0} bytes queued, which is as much as it may: raise `Builder::max_queued_bytes`, or send less")]
+    NodeFull(usize),
+    /// There is no connection to the actor's node.
+    #[error("there is no connection to node {}", .0.0)]
+    NoConnection(NodeId),
+}
+
+/// Why a question was not answered.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum AskError {
+    /// It was not sent.
+    #[error("the question was not sent: {0}")]
+    Unsent(#[source] Unsent),
+    /// The actor ended before it answered.
+    #[error("the actor ended before it answered: {0}")]
+    Stopped(ExitReason),
+    /// The actor goes on, but has dropped the question.
+    #[error("the actor dropped the question without an answer")]
+    NoReply,
+    /// There was no answer in time. It may still come, to nobody.
+    #[error("there was no answer within {0:?}")]
+    TimedOut(Duration),
+    /// Nothing waits here, or not any more.
+    #[error("the answer cannot be waited for: {0}")]
+    Refused(#[from] Refused),
+}
+
+impl From<Unsent> for AskError {
+    fn from(why: Unsent) -> AskError {
+        match why {
+            Unsent::Stopped(reason) => AskError::Stopped(reason),
+            Unsent::TimedOut(timeout) => AskError::TimedOut(timeout),
+            why => AskError::Unsent(why),
+        }
+    }
+}
+
+/// Why an actor was not started.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// There are as many actors as there may be.
+    #[error("the node has {0} actors, which is as many as it may: raise `Builder::max_actors`, or stop some")]
+    TooMany(usize),
+    /// The name is taken.
+    #[error("the name {0:?} is taken by actor {1}: choose another, or stop that one first")]
+    NameTaken(Box<str>, ActorId),
+    /// The name cannot be one.
+    #[error("{0:?} is no name: {1}")]
+    BadName(Box<str>, Box<str>),
+    /// A mailbox holds at least one message.
+    #[error("a mailbox holds at least one message: give it a capacity above zero")]
+    NoCapacity,
+    /// The actor whose child it was to be has ended.
+    #[error("actor {0}, whose child it was to be, has ended")]
+    ParentEnded(ActorId),
+    /// The node is shutting down.
+    #[error("the node is shutting down")]
+    ShuttingDown,
+}

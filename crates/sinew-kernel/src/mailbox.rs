@@ -1,0 +1,331 @@
+//! A mailbox: what was sent to an actor and has not begun to be handled.
+//!
+//! # Two lanes
+//!
+//! What others send is in a queue of exact capacity, with a [`Policy`] for when it is full. What the system sends (exits, timers,
+//! stop requests) is in a lane of its own, which never refuses and goes first.
+//!
+//! # One lock, and batches
+//!
+//! All of it is under the actor's lock, held for a few instructions and never while foreign code runs: what is to be dropped or
+//! woken is handed out. The actor takes more than one message at a time if it can, so that a sender on another
+//! processor and the actor do not pass the lock back and forth for each. What it has taken and not begun still counts:
+//! `begun`, which only the actor writes, says how far it is. A sender looks at that only if the mailbox seems full.
+//!
+//! # Who wakes the actor
+//!
+//! `asleep` says that the actor has seen an empty mailbox and has to be woken for what comes: whoever puts something in
+//! clears it, and wakes the actor, once. The actor sets it under the lock when it takes the last message, before it handles
+//! that: a wake-up meanwhile is not lost, since the task's state word keeps it until the turn is over. A turn that blocks
+//! uses such wake-ups up; so it clears `asleep` before ([`Mail::stay_awake`]), and looks again at its end.
+//!
+//! # Senders that wait
+//!
+//! A sender that waits for room leaves its message here, with a ticket. The actor moves messages of those who wait into the
+//! queue, first come first served, when half of the mailbox is free, when it has nothing else, and before a turn blocks: so
+//! nobody waits for room that there is while nobody works. A sender that gives up takes its message back, if it is
+//! still there.
+
+use std::collections::VecDeque;
+use std::mem;
+
+use sinew_sched::chan::oneshot;
+
+/// What becomes of a message for a mailbox that is full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Policy {
+    /// The sender waits for room. It must not be the actor itself, nor be inside the poll of a future.
+    #[default]
+    Park,
+    /// The sender gets it back.
+    Refuse,
+    /// The oldest message in the mailbox makes room for it; that one becomes a dead letter.
+    DropOldest,
+    /// It becomes a dead letter.
+    DropNewest,
+}
+
+/// The messages in a mailbox.
+pub(crate) struct Mail<M, E> {
+    queue: VecDeque<M>,
+    lane: Option<Box<VecDeque<E>>>,
+    waiting: Option<Box<VecDeque<Waiting<M>>>>,
+    /// Messages that the actor has taken, and how many it had begun by then.
+    taken: u32,
+    taken_at: u32,
+    capacity: u32,
+    /// The most messages there ever were.
+    pub(crate) high_water: u32,
+    pub(crate) dropped: u32,
+    pub(crate) policy: Policy,
+    asleep: bool,
+    /// Nothing more gets into the queue, and into neither lane.
+    closed: bool,
+    sealed: bool,
+}
+
+struct Waiting<M> {
+    ticket: u64,
+    message: M,
+    admitted: Answer<M>,
+}
+
+/// Tells a sender that waits that its message is in, or gives it back.
+pub(crate) type Answer<M> = oneshot::Sender<Option<M>>;
+
+/// What became of a message.
+pub(crate) enum Put<M> {
+    /// It is in. True if the actor has to be woken.
+    In(bool),
+    /// It is in, the oldest is out, and the actor has to be woken if true.
+    Instead(M, bool),
+    /// It is out, as the policy has it.
+    Dropped(M),
+    /// There is no room.
+    Full(M),
+    /// The mailbox is closed.
+    Closed(M),
+}
+
+/// What there is for the actor.
+pub(crate) enum Taken<M, E> {
+    Event(E),
+    /// The one message, and whether there is nothing behind it.
+    One(M, bool),
+    /// There are more, in the batch.
+    Batch,
+    Nothing,
+    /// Nothing, and nothing will come: the mailbox is closed.
+    End,
+}
+
+/// Senders whose messages were let in: they are told when the lock is free.
+#[must_use]
+pub(crate) struct Admitted<M>(Vec<Answer<M>>);
+
+impl<M> Admitted<M> {
+    #[inline]
+    pub(crate) fn tell(self) {
+        for sender in self.0 {
+            let _ = sender.send(None); // whoever waits stays until it is told
+        }
+    }
+}
+
+/// Messages that a mailbox keeps room for when it is empty.
+const KEEP: usize = 64;
+
+impl<M, E> Mail<M, E> {
+    pub(crate) fn new(capacity: u32, policy: Policy) -> Mail<M, E> {
+        Mail {
+            queue: VecDeque::new(),
+            lane: None,
+            waiting: None,
+            taken: 0,
+            taken_at: 0,
+            capacity,
+            high_water: 0,
+            dropped: 0,
+            policy,
+            asleep: false,
+            closed: false,
+            sealed: false,
+        }
+    }
+
+    /// How many messages there are that the actor has not begun.
+    #[inline]
+    pub(crate) fn len(&self, begun: u32) -> usize {
+        let done = begun.wrapping_sub(self.taken_at).min(self.taken);
+        self.queue.len() + (self.taken - done) as usize
+    }
+
+    pub(crate) fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// Puts a message in, as far as the policy goes. `begun` is read if it matters.
+    #[inline]
+    pub(crate) fn put(&mut self, message: M, begun: impl Fn() -> u32) -> Put<M> {
+        if self.closed {
+            return Put::Closed(message);
+        }
+        if self.queue.len() + self.taken as usize >= self.capacity as usize
+            && (self.len(begun()) >= self.capacity as usize || self.has_waiting())
+        {
+            return self.overflow(message);
+        }
+        Put::In(self.push(message))
+    }
+
+    /// True if the actor has to be woken.
+    #[inline]
+    fn push(&mut self, message: M) -> bool {
+        self.queue.push_back(message);
+        let seen = self.queue.len() as u32 + self.taken;
+        if seen > self.high_water {
+            self.high_water = seen.min(self.capacity);
+        }
+        mem::take(&mut self.asleep)
+    }
+
+    #[cold]
+    fn overflow(&mut self, message: M) -> Put<M> {
+        match self.policy {
+            Policy::Park | Policy::Refuse => Put::Full(message),
+            Policy::DropNewest => {
+                self.dropped += 1;
+                Put::Dropped(message)
+            }
+            // Nothing is taken in batches with this policy, so the oldest is in the queue.
+            Policy::DropOldest => {
+                self.dropped += 1;
+                let oldest = self.queue.pop_front().expect("a mailbox that is full has a message");
+                Put::Instead(oldest, self.push(message))
+            }
+        }
+    }
+
+    /// Leaves a message of a sender that waits for room. It is let in if there is some by now.
+    pub(crate) fn wait(&mut self, ticket: u64, message: M, admitted: Answer<M>) {
+        self.waiting.get_or_insert_default().push_back(Waiting { ticket, message, admitted });
+    }
+
+    /// Takes back the message of a sender that waits no longer. None if it was let in, or the mailbox is closed.
+    pub(crate) fn withdraw(&mut self, ticket: u64) -> Option<M> {
+        let waiting = self.waiting.as_mut()?;
+        let at = waiting.iter().position(|waiting| waiting.ticket == ticket)?;
+        let message = waiting.remove(at).map(|waiting| waiting.message);
+        if waiting.is_empty() {
+            self.waiting = None;
+        }
+        message
+    }
+
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// Lets those in who wait, as far as there is room.
+    pub(crate) fn admit(&mut self, begun: u32) -> Admitted<M> {
+        let mut admitted = Admitted(Vec::new());
+        let mut room = (self.capacity as usize).saturating_sub(self.len(begun));
+        while room > 0
+            && let Some(waiting) = &mut self.waiting
+            && let Some(first) = waiting.pop_front()
+        {
+            let empty = waiting.is_empty();
+            room -= 1;
+            self.queue.push_back(first.message);
+            admitted.0.push(first.admitted);
+            if empty {
+                self.waiting = None;
+            }
+        }
+        admitted
+    }
+
+    /// Puts something into the lane. True if the actor has to be woken. It comes back if there is no actor any more.
+    pub(crate) fn put_event(&mut self, event: E) -> Result<bool, E> {
+        if self.sealed {
+            return Err(event);
+        }
+        self.lane.get_or_insert_default().push_back(event);
+        Ok(mem::take(&mut self.asleep))
+    }
+
+    pub(crate) fn has_events(&self) -> bool {
+        self.lane.is_some()
+    }
+
+    /// What there is for the actor, which has begun all that it took. `batch` is empty, and filled if `more` than one message
+    /// may be taken.
+    #[inline]
+    pub(crate) fn take(&mut self, begun: u32, batch: &mut VecDeque<M>, more: bool) -> (Taken<M, E>, Admitted<M>) {
+        self.taken = 0;
+        let admitted = if self.waiting.is_some() { self.admit(begun) } else { Admitted(Vec::new()) };
+        if let Some(event) = self.take_event() {
+            return (Taken::Event(event), admitted);
+        }
+        if more && self.queue.len() > 1 && self.policy != Policy::DropOldest {
+            mem::swap(&mut self.queue, batch);
+            (self.taken, self.taken_at) = (batch.len() as u32, begun);
+            return (Taken::Batch, admitted);
+        }
+        let taken = match self.queue.pop_front() {
+            Some(message) => {
+                self.asleep = self.queue.is_empty();
+                Taken::One(message, self.asleep && !self.closed)
+            }
+            None if self.closed => Taken::End,
+            None => {
+                self.asleep = true;
+                Taken::Nothing
+            }
+        };
+        (taken, admitted)
+    }
+
+    /// The next event in the lane.
+    #[inline]
+    pub(crate) fn take_event(&mut self) -> Option<E> {
+        let lane = self.lane.as_mut()?;
+        let event = lane.pop_front();
+        if lane.is_empty() {
+            self.lane = None;
+        }
+        event
+    }
+
+    /// True if half of the mailbox is free.
+    pub(crate) fn is_half_free(&self, begun: u32) -> bool {
+        self.len(begun) * 2 <= self.capacity as usize
+    }
+
+    /// True if whoever puts something in has to wake the actor.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.asleep
+    }
+
+    /// The actor looks for itself whether there is more: nobody has to wake it.
+    pub(crate) fn stay_awake(&mut self) {
+        self.asleep = false;
+    }
+
+    /// Puts back what was taken and not begun, in front of what came meanwhile. What is left in `batch` is to be dropped:
+    /// memory, or messages if there is no actor any more; then it is false.
+    pub(crate) fn put_back(&mut self, batch: &mut VecDeque<M>) -> bool {
+        self.taken = 0;
+        if self.sealed {
+            return false;
+        }
+        if batch.is_empty() {
+            if self.queue.capacity() == 0 && batch.capacity() <= KEEP {
+                mem::swap(&mut self.queue, batch);
+            }
+        } else {
+            batch.append(&mut self.queue);
+            mem::swap(&mut self.queue, batch);
+        }
+        true
+    }
+
+    /// Memory of the queue that is not worth keeping while it is empty.
+    pub(crate) fn spare(&mut self) -> VecDeque<M> {
+        if self.queue.is_empty() && self.queue.capacity() > KEEP { mem::take(&mut self.queue) } else { VecDeque::new() }
+    }
+
+    /// Closes the mailbox: nothing more gets in. What is in is left to the actor; those who wait get theirs back.
+    pub(crate) fn close(&mut self) -> Vec<(M, Answer<M>)> {
+        self.closed = true;
+        let waiting = self.waiting.take().map_or(VecDeque::new(), |waiting| *waiting);
+        waiting.into_iter().map(|waiting| (waiting.message, waiting.admitted)).collect()
+    }
+
+    /// Takes everything out, for good.
+    pub(crate) fn drain(&mut self) -> (VecDeque<M>, Option<Box<VecDeque<E>>>) {
+        (self.closed, self.sealed) = (true, true);
+        self.taken = 0;
+        (mem::take(&mut self.queue), self.lane.take())
+    }
+}

@@ -1,0 +1,418 @@
+//! A node: actors, and the runtime that runs them.
+
+use std::fmt;
+use std::ops::Deref;
+use std::time::Duration;
+
+use sinew_core::{ActorId, ExitReason, Instant, Kind, NodeId};
+use sinew_sched::chan::{Receiver, oneshot};
+use sinew_sched::{CurrentThread, Handle, Report, Runtime};
+use sinew_sync::Mutex;
+use sinew_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::actor::Actor;
+use crate::actor_ref::ActorRef;
+use crate::bus::Bus;
+use crate::cell::{AnyCell, Head};
+use crate::dead::{DeadLetter, DeadLetters};
+use crate::error::{SendError, SpawnError, Unsent};
+use crate::message::{Message, Payload};
+use crate::names::Names;
+use crate::spawn::Spawn;
+use crate::stop;
+use crate::table::Table;
+use crate::timers::{Fire, Timers};
+
+/// What all parts of a node share. It is never freed, so that references to actors need not count it.
+pub(crate) struct Inner {
+    pub(crate) id: NodeId,
+    pub(crate) handle: Handle,
+    pub(crate) table: Table,
+    pub(crate) names: Names,
+    pub(crate) timers: Timers,
+    pub(crate) dead_letters: DeadLetters,
+    pub(crate) zombies: Zombies,
+    pub(crate) stop_timeout: Duration,
+    /// Every actor knows where it was spawned.
+    pub(crate) keeps_sites: bool,
+    events: Bus<Lifecycle>,
+    numbers: AtomicU64,
+    closed: AtomicBool,
+    /// Whoever waits until there are no actors.
+    emptied: Mutex<Vec<oneshot::Sender<()>>>,
+}
+
+/// Something in the life of an actor.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Lifecycle {
+    /// It has started.
+    Started(ActorId),
+    /// It has ended.
+    Ended {
+        /// Which.
+        actor: ActorId,
+        /// Its name, if it had one.
+        name: Option<Box<str>>,
+        /// Why.
+        reason: ExitReason,
+    },
+}
+
+/// Actors whose end was published and that run on.
+#[derive(Default)]
+pub(crate) struct Zombies(Mutex<Vec<ActorId>>);
+
+impl Zombies {
+    pub(crate) fn add(&self, head: &Head) {
+        self.0.lock().push(head.id);
+        head.node.complain(&format!(
+            "actor {} does not end although it was killed: it computes and never blocks; it counts as ended",
+            head.id
+        ));
+    }
+
+    pub(crate) fn remove(&self, id: ActorId) {
+        self.0.lock().retain(|zombie| *zombie != id);
+    }
+}
+
+impl Inner {
+    /// A number that no other call gets.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// There is room for one more actor.
+    pub(crate) fn admit(&self) -> Result<(), SpawnError> {
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(SpawnError::ShuttingDown);
+        }
+        if self.table.reserve() { Ok(()) } else { Err(SpawnError::TooMany(self.table.len())) }
+    }
+
+    pub(crate) fn lifecycle(&self, event: impl FnOnce() -> Lifecycle) {
+        self.events.tell(event);
+    }
+
+    /// An actor is gone.
+    pub(crate) fn gone(&self) {
+        if self.closed.load(Ordering::Acquire) && self.table.len() == 0 {
+            let emptied = std::mem::take(&mut *self.emptied.lock());
+            emptied.into_iter().for_each(|waiting| drop(waiting.send(())));
+        }
+    }
+
+    pub(crate) fn fire(&self, _at: Instant, fire: Fire) {
+        match fire {
+            Fire::Step(id, step) => {
+                if let Some(cell) = self.table.get(id) {
+                    stop::step(&cell, step);
+                }
+            }
+        }
+    }
+
+    /// Says something that nobody was there to be told.
+    pub(crate) fn complain(&self, text: &str) {
+        eprintln!("node {}: {text}", self.id.0);
+    }
+}
+
+/// The options of a node.
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct Builder {
+    runtime: sinew_sched::Builder,
+    id: NodeId,
+    max_actors: usize,
+    stop_timeout: Duration,
+    keeps_sites: bool,
+}
+
+impl Builder {
+    /// The node's id; 1 if not said.
+    pub fn id(mut self, id: u32) -> Builder {
+        self.id = NodeId(id);
+        self
+    }
+
+    /// The options of the runtime that runs the actors.
+    pub fn runtime(mut self, runtime: sinew_sched::Builder) -> Builder {
+        self.runtime = runtime;
+        self
+    }
+
+    /// How many actors there may be at once; if not said, as many as there is memory for.
+    pub fn max_actors(mut self, most: usize) -> Builder {
+        self.max_actors = most;
+        self
+    }
+
+    /// How long an actor that is to stop may take for the message that it is at before it is cancelled, then before it is killed,
+    /// then before it is given up; 5 seconds each if not said.
+    pub fn stop_timeout(mut self, timeout: Duration) -> Builder {
+        self.stop_timeout = timeout;
+        self
+    }
+
+    /// Starts a node.
+    ///
+    /// # Errors
+    ///
+    /// If the runtime cannot be started.
+    pub fn build(self) -> std::io::Result<Node> {
+        let runtime = self.runtime.clone().build()?;
+        let inner = self.inner(runtime.handle());
+        Ok(Node { node: NodeRef(inner), runtime: Some(runtime) })
+    }
+
+    /// A node on the thread of whoever has it, which runs when that says so.
+    ///
+    /// # Errors
+    ///
+    /// If the runtime cannot be started.
+    pub fn build_current_thread(self) -> std::io::Result<LocalNode> {
+        let runtime = self.runtime.clone().build_current_thread()?;
+        let inner = self.inner(runtime.handle());
+        Ok(LocalNode { node: NodeRef(inner), runtime })
+    }
+
+    fn inner(self, handle: Handle) -> &'static Inner {
+        let inner: &'static Inner = Box::leak(Box::new(Inner {
+            id: self.id,
+            handle,
+            table: Table::new(self.id, self.max_actors),
+            names: Names::default(),
+            timers: Timers::new(),
+            dead_letters: DeadLetters::default(),
+            zombies: Zombies::default(),
+            stop_timeout: self.stop_timeout,
+            keeps_sites: self.keeps_sites,
+            events: Bus::default(),
+            numbers: AtomicU64::new(1),
+            closed: AtomicBool::new(false),
+            emptied: Mutex::new(Vec::new()),
+        }));
+        Timers::start(inner).detach();
+        inner
+    }
+}
+
+/// A node with a runtime of its own. Dropping it shuts it down.
+pub struct Node {
+    node: NodeRef,
+    runtime: Option<Runtime>,
+}
+
+impl Node {
+    /// A node with default options.
+    ///
+    /// # Panics
+    ///
+    /// If the system cannot start a thread; [`Builder::build`] returns that as an error.
+    #[allow(clippy::new_without_default, reason = "it starts threads")]
+    pub fn new() -> Node {
+        Node::builder().build().expect("the system can start a thread")
+    }
+
+    /// The options of a node.
+    pub fn builder() -> Builder {
+        Builder {
+            runtime: Runtime::builder(),
+            id: NodeId(1),
+            max_actors: usize::MAX,
+            stop_timeout: Duration::from_secs(5),
+            keeps_sites: false,
+        }
+    }
+
+    /// The runtime that runs the actors.
+    pub fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("it is there until the node is shut down")
+    }
+
+    /// Runs `body` as a task of the node, and waits for it.
+    ///
+    /// # Errors
+    ///
+    /// What it ended with instead of returning.
+    #[track_caller]
+    pub fn run<F, T>(&self, body: F) -> Result<T, sinew_sched::Raised>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.runtime().run(body)
+    }
+
+    /// Stops all actors and waits for them up to `grace`, then shuts the runtime down, which cancels and kills what is left, and
+    /// waits as long again for each.
+    pub fn shutdown(mut self, grace: Duration) -> Report {
+        self.end(grace)
+    }
+
+    fn end(&mut self, grace: Duration) -> Report {
+        self.node.stop_all(grace);
+        self.runtime.take().expect("it ends once").shutdown(grace)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if self.runtime.is_some() {
+            self.end(Duration::from_secs(5));
+        }
+    }
+}
+
+impl Deref for Node {
+    type Target = NodeRef;
+
+    fn deref(&self) -> &NodeRef {
+        &self.node
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.node.fmt(f)
+    }
+}
+
+/// A node on the thread of whoever has it: see [`CurrentThread`].
+pub struct LocalNode {
+    node: NodeRef,
+    runtime: CurrentThread,
+}
+
+impl LocalNode {
+    /// Runs one turn of something that is ready. False if there is nothing.
+    pub fn step(&self) -> bool {
+        self.runtime.step()
+    }
+
+    /// Runs until nothing is ready.
+    pub fn run_until_idle(&self) {
+        self.runtime.run_until_idle();
+    }
+
+    /// The runtime.
+    pub fn runtime(&self) -> &CurrentThread {
+        &self.runtime
+    }
+}
+
+impl Deref for LocalNode {
+    type Target = NodeRef;
+
+    fn deref(&self) -> &NodeRef {
+        &self.node
+    }
+}
+
+/// A node by reference, for as long as it lives; afterwards nothing starts on it.
+#[derive(Clone, Copy)]
+pub struct NodeRef(pub(crate) &'static Inner);
+
+impl NodeRef {
+    /// The node's id.
+    pub fn id(self) -> NodeId {
+        self.0.id
+    }
+
+    /// How many actors there are.
+    pub fn actor_count(self) -> usize {
+        self.0.table.len()
+    }
+
+    /// The runtime that runs the actors, by reference.
+    pub fn handle(self) -> Handle {
+        self.0.handle
+    }
+
+    /// The options of an actor.
+    pub fn actor(self) -> Spawn {
+        Spawn::new(self)
+    }
+
+    /// Starts an actor.
+    ///
+    /// # Errors
+    ///
+    /// If the node has as many as it may, or shuts down.
+    #[track_caller]
+    pub fn spawn<A: Actor>(self, actor: A) -> Result<ActorRef<A::Msg>, SpawnError> {
+        self.actor().spawn(actor)
+    }
+
+    /// Sends bytes or a value to the actor with this id, from nobody. Never waits.
+    ///
+    /// # Errors
+    ///
+    /// With the message: if there is no such actor, or its mailbox is full and it drops none.
+    pub fn send(self, dest: ActorId, kind: Kind, payload: impl Into<Payload>) -> Result<(), SendError<Message>> {
+        self.route(Message::new(dest, kind, payload.into()))
+    }
+
+    /// Sends a message to wherever its destination is.
+    pub(crate) fn route(self, message: Message) -> Result<(), SendError<Message>> {
+        let dest = message.dest;
+        if dest.node() != self.0.id && !dest.is_nobody() {
+            return Err(SendError::new(message, Unsent::NoConnection(dest.node())));
+        }
+        match self.0.table.get(dest) {
+            Some(cell) => cell.deliver(message),
+            None => Err(SendError::new(message, Unsent::Unknown(dest))),
+        }
+    }
+
+    /// Stops the actor with this id as [`ActorRef::stop`] does. False if there is none.
+    pub fn stop(self, id: ActorId) -> bool {
+        self.0.table.get(id).map(|cell| stop::stop(&cell, ExitReason::Shutdown, false)).is_some()
+    }
+
+    /// Kills the actor with this id as [`ActorRef::kill`] does. False if there is none.
+    pub fn kill(self, id: ActorId) -> bool {
+        self.0.table.get(id).map(|cell| stop::kill(&cell)).is_some()
+    }
+
+    /// How many messages were accepted and will not be handled.
+    pub fn dead_letter_count(self) -> u64 {
+        self.0.dead_letters.count()
+    }
+
+    /// Dead letters from now on. Who is behind by more than 1,024 misses some.
+    pub fn dead_letters(self) -> Receiver<DeadLetter> {
+        self.0.dead_letters.bus.subscribe()
+    }
+
+    /// What becomes of actors from now on. Who is behind by more than 1,024 misses some.
+    pub fn lifecycle(self) -> Receiver<Lifecycle> {
+        self.0.events.subscribe()
+    }
+
+    /// Actors whose end was published although they run on: they were killed, and never block.
+    pub fn zombies(self) -> Vec<ActorId> {
+        self.0.zombies.0.lock().clone()
+    }
+
+    /// Stops all actors and waits until there are none, up to `grace`.
+    fn stop_all(self, grace: Duration) {
+        let (sender, mut receiver) = oneshot::channel();
+        self.0.emptied.lock().push(sender);
+        self.0.closed.store(true, Ordering::Release);
+        let roots = self.0.table.all().into_iter().rev();
+        for cell in roots.filter(|cell| cell.life(|life| life.more.as_ref().is_none_or(|more| more.parent.is_none()))) {
+            stop::stop(&cell, ExitReason::Shutdown, false);
+        }
+        if self.0.table.len() > 0 {
+            let _ = receiver.recv_timeout(grace);
+        }
+    }
+}
+
+impl fmt::Debug for NodeRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node").field("id", &self.0.id.0).field("actors", &self.actor_count()).finish()
+    }
+}

@@ -1,0 +1,216 @@
+//! Processes: actors that receive their messages where they like.
+//!
+//! A process is one turn that goes on until its body returns. So it holds a stack, and stays on one worker once it has waited;
+//! in exchange it may wait for a message anywhere in its code, and for the one that it wants.
+
+use std::cell::{Cell as StdCell, RefCell};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use sinew_core::{ExitReason, Instant};
+use sinew_fiber::Refused;
+use sinew_sched::turn::{After, Turn, wait_until};
+use sinew_sched::{Raised, WaitKind};
+use sinew_sync::Arc;
+
+use crate::actor::Flow;
+use crate::cell::{AnyCell, Cell, Entry, Lane};
+use crate::ctx::Ctx;
+use crate::end;
+use crate::event::{Event, Exit};
+use crate::failure;
+use crate::mailbox::Taken;
+use crate::message::Message;
+
+/// What a process has of itself: what every actor has, and its messages.
+///
+/// ```
+/// use sinew_kernel::{Flow, Node, Process};
+///
+/// let node = Node::new();
+/// let adder = node.actor().spawn_process(|own: &mut Process<u32>| {
+///     let (one, other) = (own.recv().unwrap(), own.recv().unwrap());
+///     assert_eq!(one.message().unwrap() + other.message().unwrap(), 42);
+///     Flow::Stop
+/// });
+/// let adder = adder.unwrap();
+/// adder.tell(40).unwrap();
+/// adder.tell(2).unwrap();
+/// adder.join().unwrap();
+/// ```
+pub struct Process<'a, M> {
+    ctx: Ctx<'a, M>,
+    /// What was received and not wanted, oldest first.
+    kept: VecDeque<Received<M>>,
+}
+
+/// What a process receives.
+#[derive(Debug)]
+pub enum Received<M> {
+    /// A message.
+    Message(M),
+    /// A message that came by id and is not of its type, or one of the system.
+    Raw(Message),
+    /// An actor has ended that it has to do with.
+    Exit(Exit),
+    /// It is asked to stop.
+    Stop(ExitReason),
+}
+
+impl<M> Received<M> {
+    /// The message, if it is one of its type.
+    pub fn message(self) -> Option<M> {
+        match self {
+            Received::Message(message) => Some(message),
+            _ => None,
+        }
+    }
+}
+
+impl<'a, M: Send + 'static> Process<'a, M> {
+    /// What every actor has of itself.
+    pub fn ctx(&mut self) -> &mut Ctx<'a, M> {
+        &mut self.ctx
+    }
+
+    /// Waits for what comes next.
+    ///
+    /// # Errors
+    ///
+    /// Refused if the process was cancelled, or where nothing may wait.
+    pub fn recv(&mut self) -> Result<Received<M>, Refused> {
+        let received = self.recv_first(None, |_| true)?;
+        Ok(received.expect("there is no deadline"))
+    }
+
+    /// Waits for what comes next, up to `timeout`; then it is none.
+    ///
+    /// # Errors
+    ///
+    /// As for [`recv`](Process::recv).
+    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Option<Received<M>>, Refused> {
+        self.recv_first(Some(sinew_sched::now() + timeout), |_| true)
+    }
+
+    /// Waits for the first that is `wanted`. What comes before stays, in its order.
+    ///
+    /// # Errors
+    ///
+    /// As for [`recv`](Process::recv).
+    pub fn recv_where(&mut self, wanted: impl FnMut(&Received<M>) -> bool) -> Result<Received<M>, Refused> {
+        let received = self.recv_first(None, wanted)?;
+        Ok(received.expect("there is no deadline"))
+    }
+
+    /// Waits for the first that is `wanted`, up to `timeout`; then it is none. What comes before stays, in its order.
+    ///
+    /// # Errors
+    ///
+    /// As for [`recv`](Process::recv).
+    pub fn recv_where_timeout(
+        &mut self,
+        wanted: impl FnMut(&Received<M>) -> bool,
+        timeout: Duration,
+    ) -> Result<Option<Received<M>>, Refused> {
+        self.recv_first(Some(sinew_sched::now() + timeout), wanted)
+    }
+
+    fn recv_first(
+        &mut self,
+        deadline: Option<Instant>,
+        mut wanted: impl FnMut(&Received<M>) -> bool,
+    ) -> Result<Option<Received<M>>, Refused> {
+        if let Some(at) = self.kept.iter().position(&mut wanted) {
+            return Ok(self.kept.remove(at));
+        }
+        loop {
+            let Some(received) = self.next(deadline)? else { return Ok(None) };
+            if wanted(&received) {
+                return Ok(Some(received));
+            }
+            self.kept.push_back(received);
+        }
+    }
+
+    fn next(&mut self, deadline: Option<Instant>) -> Result<Option<Received<M>>, Refused> {
+        let cell = self.ctx.cell;
+        loop {
+            match cell.take(&mut VecDeque::new(), false) {
+                Taken::One(Entry::Typed(message), _) => {
+                    cell.head.begin();
+                    return Ok(Some(Received::Message(message)));
+                }
+                Taken::One(Entry::Raw(message), _) => {
+                    cell.head.begin();
+                    return Ok(Some(Received::Raw(*message)));
+                }
+                Taken::Event(Lane::Typed(message)) => return Ok(Some(Received::Message(message))),
+                Taken::Event(Lane::Event(event)) => match event {
+                    Event::Message(message) => return Ok(Some(Received::Raw(message))),
+                    Event::Exit(exit) => return Ok(Some(Received::Exit(exit))),
+                    Event::Stop { reason, drain } => {
+                        if drain {
+                            cell.close(reason.clone());
+                        }
+                        return Ok(Some(Received::Stop(reason)));
+                    }
+                    Event::Started(_) => (),
+                },
+                Taken::End => return Ok(Some(Received::Stop(cell.reason()))),
+                Taken::Nothing => {
+                    if !wait_until(|| cell.has_mail(), deadline, WaitKind::Mailbox)? {
+                        return Ok(None);
+                    }
+                }
+                Taken::Batch => unreachable!("one at a time was asked for"),
+            }
+        }
+    }
+}
+
+impl<M: Send + 'static> Cell<M> {
+    /// True if a process that waits for messages has been told that there is one.
+    fn has_mail(&self) -> bool {
+        !self.lock().mail.is_asleep()
+    }
+}
+
+/// A process as it runs.
+pub(crate) struct ProcessRun<M, F> {
+    cell: Arc<Cell<M>>,
+    body: RefCell<Option<F>>,
+    flow: StdCell<Flow>,
+}
+
+impl<M, F> ProcessRun<M, F> {
+    pub(crate) fn new(cell: Arc<Cell<M>>, body: Option<F>) -> ProcessRun<M, F> {
+        ProcessRun { cell, body: RefCell::new(body), flow: StdCell::new(Flow::Continue) }
+    }
+}
+
+impl<M, F> Turn for ProcessRun<M, F>
+where
+    M: Send + 'static,
+    F: FnOnce(&mut Process<'_, M>) -> Flow + Send + 'static,
+{
+    fn turn(&self) -> After {
+        if let Some(body) = self.body.take() {
+            end::started(&*self.cell);
+            let mut process = Process { ctx: Ctx::new(&self.cell), kept: VecDeque::new() };
+            self.flow.set(body(&mut process));
+        }
+        After::Ended
+    }
+
+    fn ended(&self, raised: Option<Raised>) {
+        let reason = match (raised, self.flow.take()) {
+            (Some(raised), _) => failure::reason(raised),
+            (None, Flow::Exit(reason)) => reason,
+            (None, _) => ExitReason::Normal,
+        };
+        self.cell.close(reason.clone());
+        let body = self.body.take();
+        failure::contain("the destructor", &self.cell.head, || drop(body));
+        end::bury(&*self.cell, reason);
+    }
+}

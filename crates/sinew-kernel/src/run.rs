@@ -1,0 +1,216 @@
+//! How an actor runs: its turns on the scheduler.
+//!
+//! A turn handles what is in the system's lane, then one message; more of them as long as no other task of the worker is ready, up
+//! to [`BATCH`]. So a flooded actor lets every other that is ready have a turn after each of its messages.
+//!
+//! # The end
+//!
+//! Whatever ends an actor, this order holds, and each step is made once:
+//!
+//! 1. its mailbox is closed: senders are told the reason;
+//! 2. its `stopping` hook runs, unless it failed or was killed;
+//! 3. its state is dropped;
+//! 4. its names, groups, timers and watches are freed;
+//! 5. its children are stopped;
+//! 6. what was left in its mailbox becomes dead letters, and questions in it are answered with the reason;
+//! 7. those who are linked to it, monitor it, wait for it, and its parent, are told;
+//! 8. its id is unknown.
+
+use std::cell::{Cell as StdCell, RefCell};
+use std::collections::VecDeque;
+
+use sinew_core::ExitReason;
+use sinew_sched::Raised;
+use sinew_sched::turn::{After, Turn, others_wait};
+use sinew_sync::Arc;
+
+use crate::actor::{Body, Flow};
+use crate::cell::{AnyCell, Cell, Entry, Lane};
+use crate::ctx::Ctx;
+use crate::end;
+use crate::event::Event;
+use crate::failure;
+use crate::mailbox::Taken;
+
+/// Messages that an actor handles in one turn at most.
+const BATCH: u32 = 64;
+
+pub(crate) struct Run<B: Body> {
+    cell: Arc<Cell<B::Msg>>,
+    /// None before it was made, if it must not start, and after its end.
+    body: RefCell<Option<B>>,
+    progress: StdCell<Progress>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    New,
+    Started,
+    /// The turn that runs has blocked.
+    Blocked,
+}
+
+impl<B: Body> Run<B> {
+    pub(crate) fn new(cell: Arc<Cell<B::Msg>>, body: Option<B>) -> Run<B> {
+        Run { cell, body: RefCell::new(body), progress: StdCell::new(Progress::New) }
+    }
+
+    #[cold]
+    fn start(&self, body: &mut B, ctx: &mut Ctx<'_, B::Msg>) -> Flow {
+        self.progress.set(Progress::Started);
+        let flow = body.started(ctx);
+        end::started(&*self.cell);
+        flow
+    }
+
+    #[cold]
+    fn event(&self, lane: Lane<B::Msg>, body: &mut B, ctx: &mut Ctx<'_, B::Msg>) -> Flow {
+        match lane {
+            Lane::Typed(message) => body.message(message, ctx),
+            Lane::Event(Event::Message(message)) => body.raw(message, ctx),
+            Lane::Event(Event::Exit(exit)) => body.exit_of(exit, ctx),
+            Lane::Event(Event::Started(child)) => body.child_started(child, ctx),
+            Lane::Event(Event::Stop { reason, drain: true }) => {
+                self.cell.close(reason);
+                Flow::Continue
+            }
+            Lane::Event(Event::Stop { reason, drain: false }) => Flow::Exit(reason),
+        }
+    }
+
+    /// It ends for this reason, unless it does for another already.
+    #[cold]
+    fn leave(&self, flow: Flow) -> After {
+        let reason = match flow {
+            Flow::Exit(reason) => reason,
+            Flow::Stop | Flow::Continue => ExitReason::Normal,
+        };
+        self.cell.close(reason);
+        After::Ended
+    }
+}
+
+/// What a turn has taken and not begun. It goes back if the turn ends, in whatever way.
+struct Batch<'a, M: Send + 'static> {
+    cell: &'a Cell<M>,
+    queue: VecDeque<Entry<M>>,
+}
+
+impl<M: Send + 'static> Drop for Batch<'_, M> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.queue.capacity() > 0 {
+            self.put_back();
+        }
+    }
+}
+
+/// What a turn does next.
+enum Step<M> {
+    Event(Lane<M>),
+    /// A message, and whether it is known that there is nothing behind it.
+    Message(Entry<M>, bool),
+    Idle,
+    End,
+}
+
+impl<M: Send + 'static> Batch<'_, M> {
+    #[inline]
+    fn next(&mut self) -> Step<M> {
+        if self.cell.head.flags() != 0
+            && let Some(event) = self.cell.attend()
+        {
+            return Step::Event(event);
+        }
+        loop {
+            if let Some(entry) = self.queue.pop_front() {
+                return Step::Message(entry, false);
+            }
+            return match self.cell.take(&mut self.queue, !others_wait()) {
+                Taken::Batch => continue,
+                Taken::One(entry, last) => Step::Message(entry, last),
+                Taken::Event(event) => Step::Event(event),
+                Taken::Nothing => Step::Idle,
+                Taken::End => Step::End,
+            };
+        }
+    }
+
+    #[cold]
+    fn put_back(&mut self) {
+        let mut queue = std::mem::take(&mut self.queue);
+        let put_back = self.cell.lock().mail.put_back(&mut queue);
+        if !put_back {
+            let (head, reason) = (&self.cell.head, self.cell.reason());
+            queue.into_iter().for_each(|entry| head.node.dead_letters.unhandled(head, entry.into_letter(), &reason));
+        }
+    }
+}
+
+impl<B: Body> Turn for Run<B> {
+    fn turn(&self) -> After {
+        let mut body = self.body.borrow_mut();
+        let Some(body) = &mut *body else { return After::Ended };
+        let mut ctx = Ctx::new(&self.cell);
+        if self.progress.get() == Progress::New {
+            match self.start(body, &mut ctx) {
+                Flow::Continue => (),
+                flow => return self.leave(flow),
+            }
+        } else {
+            self.progress.set(Progress::Started);
+        }
+        let mut batch = Batch { cell: &self.cell, queue: VecDeque::new() };
+        for _ in 0..BATCH {
+            let (flow, last) = match batch.next() {
+                Step::Message(entry, last) => {
+                    self.cell.head.begin();
+                    let flow = match entry {
+                        Entry::Typed(message) => body.message(message, &mut ctx),
+                        Entry::Raw(message) => body.raw(*message, &mut ctx),
+                    };
+                    (flow, last)
+                }
+                Step::Event(event) => (self.event(event, body, &mut ctx), false),
+                Step::Idle => return After::Idle,
+                Step::End => return After::Ended,
+            };
+            match flow {
+                Flow::Continue => (),
+                flow => return self.leave(flow),
+            }
+            // Whoever has put something in behind the last message has woken us, and the task's state word knows; unless this
+            // turn has blocked, which uses that up.
+            if last && self.progress.get() == Progress::Started {
+                return After::Idle;
+            }
+            if others_wait() {
+                break;
+            }
+        }
+        After::Again
+    }
+
+    fn blocks(&self) {
+        self.progress.set(Progress::Blocked);
+        self.cell.blocks();
+    }
+
+    fn ended(&self, raised: Option<Raised>) {
+        let failed = raised.map(failure::reason);
+        let graceful = failed.is_none();
+        if let Some(reason) = failed {
+            self.cell.close(reason);
+        }
+        let reason = self.cell.reason();
+        let body = self.body.take();
+        if let Some(mut body) = body {
+            if graceful && self.progress.get() != Progress::New {
+                let hook = || body.stopping(&reason, &mut Ctx::new(&self.cell));
+                failure::contain("the `stopping` hook", &self.cell.head, hook);
+            }
+            failure::contain("the destructor", &self.cell.head, || drop(body));
+        }
+        end::bury(&*self.cell, reason);
+    }
+}

@@ -1,0 +1,200 @@
+//! Starting actors.
+
+use std::panic::Location;
+
+use sinew_core::ActorId;
+use sinew_sync::Arc;
+
+use crate::actor::{Actor, Behaviour, Body, Flow, Typed};
+use crate::actor_ref::ActorRef;
+use crate::cell::{AnyCell, Cell, Phase};
+use crate::ctx::Ctx;
+use crate::error::SpawnError;
+use crate::mailbox::{Mail, Policy};
+use crate::message::Message;
+use crate::node::NodeRef;
+use crate::process::{Process, ProcessRun};
+use crate::run::Run;
+use sinew_sched::turn::Turn;
+
+/// The options of an actor.
+///
+/// ```
+/// use sinew_kernel::{Actor, Ctx, Flow, Node, Policy};
+///
+/// struct Echo;
+/// impl Actor for Echo {
+///     type Msg = String;
+///     fn handle(&mut self, msg: String, _: &mut Ctx<String>) -> Flow {
+///         println!("{msg}");
+///         Flow::Continue
+///     }
+/// }
+///
+/// let node = Node::new();
+/// let echo = node.actor().mailbox(16).policy(Policy::Refuse).spawn(Echo).unwrap();
+/// echo.tell("hello".to_owned()).unwrap();
+/// ```
+#[must_use = "options do nothing until `spawn`"]
+#[derive(Debug)]
+pub struct Spawn {
+    node: NodeRef,
+    pub(crate) name: Option<Box<str>>,
+    capacity: u32,
+    policy: Policy,
+    parent: Option<ActorId>,
+    announces: bool,
+    restarts: u32,
+}
+
+impl Spawn {
+    pub(crate) fn new(node: NodeRef) -> Spawn {
+        Spawn { node, name: None, capacity: 1024, policy: Policy::Park, parent: None, announces: false, restarts: 0 }
+    }
+
+    /// A name, under which it is registered before it starts.
+    pub fn name(mut self, name: impl Into<Box<str>>) -> Spawn {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// How many messages its mailbox holds; 1,024 if not said.
+    pub fn mailbox(mut self, capacity: u32) -> Spawn {
+        self.capacity = capacity;
+        self
+    }
+
+    /// What becomes of messages when the mailbox is full; if not said, their senders wait.
+    pub fn policy(mut self, policy: Policy) -> Spawn {
+        self.policy = policy;
+        self
+    }
+
+    pub(crate) fn child_of(mut self, parent: ActorId) -> Spawn {
+        self.parent = Some(parent);
+        self
+    }
+
+    /// Its parent is told when it has started; and how often it was restarted before.
+    pub(crate) fn supervised(mut self, restarts: u32) -> Spawn {
+        (self.announces, self.restarts) = (true, restarts);
+        self
+    }
+
+    /// Starts an actor.
+    ///
+    /// # Errors
+    ///
+    /// If the name is none or is taken, if the mailbox would hold nothing, if the node has as many actors as it may, or
+    /// shuts down.
+    #[track_caller]
+    pub fn spawn<A: Actor>(self, actor: A) -> Result<ActorRef<A::Msg>, SpawnError> {
+        self.start_body(Typed(actor))
+    }
+
+    /// Starts a raw behaviour: `handle` is called with `state` and each message, those of the system included, as bytes.
+    ///
+    /// # Errors
+    ///
+    /// As for [`spawn`](Spawn::spawn).
+    #[track_caller]
+    pub fn spawn_raw<S, F>(self, state: S, handle: F) -> Result<ActorRef<Message>, SpawnError>
+    where
+        S: Send + 'static,
+        F: FnMut(&mut S, &Message, &mut Ctx) -> Flow + Send + 'static,
+    {
+        self.start_body(Behaviour(state, handle))
+    }
+
+    /// Starts a process: `body` runs once, and receives its messages where it likes.
+    ///
+    /// # Errors
+    ///
+    /// As for [`spawn`](Spawn::spawn).
+    #[track_caller]
+    pub fn spawn_process<M, F>(self, body: F) -> Result<ActorRef<M>, SpawnError>
+    where
+        M: Send + 'static,
+        F: FnOnce(&mut Process<'_, M>) -> Flow + Send + 'static,
+    {
+        self.start(move |cell, refused| ProcessRun::new(cell, (!refused).then_some(body)))
+    }
+
+    #[track_caller]
+    pub(crate) fn start_body<B: Body>(self, body: B) -> Result<ActorRef<B::Msg>, SpawnError> {
+        self.start(move |cell, refused| Run::new(cell, (!refused).then_some(body)))
+    }
+
+    #[track_caller]
+    fn start<M, T>(self, make: impl FnOnce(Arc<Cell<M>>, bool) -> T) -> Result<ActorRef<M>, SpawnError>
+    where
+        M: Send + 'static,
+        T: Turn,
+    {
+        let node = self.node.0;
+        if self.capacity == 0 {
+            return Err(SpawnError::NoCapacity);
+        }
+        node.admit()?;
+        let spawned_at = Location::caller();
+        let mut made = None;
+        let task = node.handle.spawn_turn(|waker| {
+            let mail = Mail::new(self.capacity, self.policy);
+            let cell = node.table.insert(|id| Arc::new(Cell::<M>::new(id, node, waker, mail)));
+            let refused = self.prepare(&cell, spawned_at).err();
+            let body = make(cell.clone(), refused.is_some());
+            made = Some((cell, refused));
+            body
+        });
+        let (cell, refused) = made.expect("the body was made");
+        let dropped = (&*cell as &dyn AnyCell).life(|life| match life.phase {
+            Phase::Dead => Some(task),
+            _ => {
+                if life.phase == Phase::Ending && life.reason() == sinew_core::ExitReason::Killed {
+                    task.kill();
+                }
+                life.task = Some(task);
+                None
+            }
+        });
+        drop(dropped);
+        match refused {
+            Some(error) => Err(error),
+            None => Ok(ActorRef(cell)),
+        }
+    }
+
+    /// What has to be there before the actor runs.
+    fn prepare<M: Send + 'static>(
+        self,
+        cell: &Arc<Cell<M>>,
+        spawned_at: &'static Location<'static>,
+    ) -> Result<(), SpawnError> {
+        let node = self.node.0;
+        if self.name.is_none() && self.parent.is_none() && !node.keeps_sites {
+            return Ok(());
+        }
+        let id = cell.head.id;
+        {
+            let mut state = cell.lock();
+            let more = state.life.more();
+            (more.parent, more.announces, more.restarts) = (self.parent, self.announces, self.restarts);
+            more.spawned_at = Some(spawned_at);
+        }
+        if let Some(name) = self.name {
+            node.names.register(&name, cell)?;
+        }
+        if let Some(parent) = self.parent {
+            let adopted = node.table.get(parent).is_some_and(|parent| {
+                parent.life(|life| {
+                    let alive = life.phase < Phase::Ending;
+                    alive && life.more().children.insert(id)
+                })
+            });
+            if !adopted {
+                return Err(SpawnError::ParentEnded(parent));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! Ending actors from outside: asking, cancelling, killing, giving up.
+//!
+//! An actor that is asked to stop finishes the message that it is at. If that takes longer than its node's
+//! [stop time-out](crate::Builder::stop_timeout), it is cancelled: its blocking calls fail. After as long again it is killed: they
+//! unwind. One that has not ended after as long again is a *zombie*: its end is published as if it had ended, and what is left of
+//! it, which cannot be stopped from outside, is counted until it does end.
+
+use sinew_core::ExitReason;
+use sinew_sched::Level;
+use sinew_sync::Arc;
+
+use crate::cell::{AnyCell, Phase};
+use crate::end;
+use crate::event::Event;
+use crate::timers::Fire;
+
+/// What is done next about an actor that was asked to stop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    Cancel,
+    Kill,
+    Bury,
+}
+
+/// Asks an actor to stop, and sees to it that it does.
+pub(crate) fn stop(cell: &Arc<dyn AnyCell>, reason: ExitReason, drain: bool) {
+    if cell.push_event(Event::Stop { reason, drain }).is_ok() {
+        let head = cell.head();
+        let at = head.node.handle.now() + head.node.stop_timeout;
+        head.node.timers.at(at, Fire::Step(head.id, Step::Cancel));
+    }
+}
+
+/// Kills an actor.
+pub(crate) fn kill(cell: &Arc<dyn AnyCell>) {
+    cell.close(ExitReason::Killed);
+    step(cell, Step::Kill);
+}
+
+pub(crate) fn step(cell: &Arc<dyn AnyCell>, step: Step) {
+    let head = cell.head();
+    let next = match step {
+        Step::Cancel => {
+            interrupt(cell, Level::Cancel);
+            Step::Kill
+        }
+        Step::Kill => {
+            cell.close(ExitReason::Killed);
+            interrupt(cell, Level::Kill);
+            Step::Bury
+        }
+        Step::Bury => {
+            if cell.life(|life| life.phase != Phase::Dead) {
+                head.node.zombies.add(head);
+                end::bury(&**cell, ExitReason::Killed);
+            }
+            return;
+        }
+    };
+    head.node.timers.at(head.node.handle.now() + head.node.stop_timeout, Fire::Step(head.id, next));
+}
+
+fn interrupt(cell: &Arc<dyn AnyCell>, level: Level) {
+    cell.life(|life| match (&life.task, level) {
+        (Some(task), Level::Cancel) => task.cancel(),
+        (Some(task), Level::Kill) => task.kill(),
+        (None, _) => (), // it has ended
+    });
+}

@@ -1,0 +1,154 @@
+//! The actors of a node by id.
+//!
+//! Local ids come from one counter, which wraps: none is used again within 2^32 spawns. Whoever spawns takes a block of them, so
+//! that workers do not meet at the counter for each.
+//!
+//! An id says where its actor is: the upper part of a block's number chooses a shard, the rest a place in it, modulo the
+//! shard's size. Ids that lead to a taken place are passed over. So a lookup is one lock and one index, and an actor costs the
+//! table a pointer or two.
+
+use sinew_core::{ActorId, NodeId};
+use sinew_sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use sinew_sync::{Arc, Mutex, ShortLock};
+
+use crate::cell::AnyCell;
+
+/// Ids of a block.
+const BLOCK: u32 = 64;
+const SHARDS: usize = 16;
+/// Places of a shard to begin with.
+const FIRST: usize = BLOCK as usize;
+
+pub(crate) struct Table {
+    node: NodeId,
+    blocks: AtomicU32,
+    /// What is left of the blocks that were taken, for a worker each.
+    left: [ShortLock<Left>; SHARDS],
+    shards: [Mutex<Shard>; SHARDS],
+    live: AtomicUsize,
+    most: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Left {
+    next: u32,
+    end: u32,
+}
+
+#[derive(Default)]
+struct Shard {
+    places: Vec<Option<Arc<dyn AnyCell>>>,
+    live: usize,
+}
+
+/// Where the actor with this local id is: the shard, and the number in it before the modulo.
+fn place(local: u32) -> (usize, usize) {
+    let (block, offset) = ((local / BLOCK) as usize, (local % BLOCK) as usize);
+    (block % SHARDS, block / SHARDS * BLOCK as usize + offset)
+}
+
+impl Table {
+    pub(crate) fn new(node: NodeId, most: usize) -> Table {
+        Table {
+            node,
+            blocks: AtomicU32::new(0),
+            left: std::array::from_fn(|_| ShortLock::new(Left { next: 0, end: 0 })),
+            shards: std::array::from_fn(|_| Mutex::new(Shard::default())),
+            live: AtomicUsize::new(0),
+            most,
+        }
+    }
+
+    /// How many actors there are.
+    pub(crate) fn len(&self) -> usize {
+        self.live.load(Ordering::Relaxed)
+    }
+
+    /// Makes room for one more actor. False if there are as many as there may be.
+    pub(crate) fn reserve(&self) -> bool {
+        let room = self.live.fetch_add(1, Ordering::Relaxed) < self.most;
+        if !room {
+            self.live.fetch_sub(1, Ordering::Relaxed);
+        }
+        room
+    }
+
+    /// Makes an actor that gets the next id. There is room for it.
+    pub(crate) fn insert<C: AnyCell + 'static>(&self, make: impl FnOnce(ActorId) -> Arc<C>) -> Arc<C> {
+        let lane = sinew_sched::turn::worker_index().unwrap_or(SHARDS - 1) % SHARDS;
+        loop {
+            let local = self.next(lane);
+            let (shard, number) = place(local);
+            let mut shard = self.shards[shard].lock();
+            if shard.live * 4 >= shard.places.len() * 3 {
+                shard.grow();
+            }
+            let at = number & (shard.places.len() - 1);
+            if local != 0 && shard.places[at].is_none() {
+                let cell = make(ActorId::new(self.node, local));
+                shard.places[at] = Some(cell.clone());
+                shard.live += 1;
+                return cell;
+            }
+        }
+    }
+
+    fn next(&self, lane: usize) -> u32 {
+        let mut left = self.left[lane].lock();
+        if left.next == left.end {
+            left.next = self.blocks.fetch_add(1, Ordering::Relaxed).wrapping_mul(BLOCK);
+            left.end = left.next.wrapping_add(BLOCK);
+        }
+        let next = left.next;
+        left.next = next.wrapping_add(1);
+        next
+    }
+
+    /// The actor with this id, if it is of this node and has not ended.
+    pub(crate) fn get(&self, id: ActorId) -> Option<Arc<dyn AnyCell>> {
+        if id.node() != self.node {
+            return None;
+        }
+        let (shard, number) = place(id.local());
+        let shard = self.shards[shard].lock();
+        let at = number & shard.places.len().checked_sub(1)?;
+        shard.places[at].as_ref().filter(|cell| cell.head().id == id).cloned()
+    }
+
+    /// Takes the actor out. False if it is not there.
+    pub(crate) fn remove(&self, id: ActorId) -> bool {
+        let (shard, number) = place(id.local());
+        let mut shard = self.shards[shard].lock();
+        let Some(mask) = shard.places.len().checked_sub(1) else { return false };
+        let found = &mut shard.places[number & mask];
+        let taken = found.take_if(|cell| cell.head().id == id);
+        if taken.is_some() {
+            shard.live -= 1;
+            self.live.fetch_sub(1, Ordering::Relaxed);
+        }
+        drop(shard);
+        taken.is_some()
+    }
+
+    /// All actors, as of some moment each.
+    pub(crate) fn all(&self) -> Vec<Arc<dyn AnyCell>> {
+        let mut all: Vec<Arc<dyn AnyCell>> = Vec::with_capacity(self.len());
+        for shard in &self.shards {
+            all.extend(shard.lock().places.iter().flatten().cloned());
+        }
+        all.sort_by_key(|cell| cell.head().id);
+        all
+    }
+}
+
+impl Shard {
+    fn grow(&mut self) {
+        let len = (self.places.len() * 2).max(FIRST);
+        let old = std::mem::take(&mut self.places);
+        self.places.resize_with(len, || None);
+        for cell in old.into_iter().flatten() {
+            let (_, number) = place(cell.head().id.local());
+            self.places[number & (len - 1)] = Some(cell);
+        }
+    }
+}
