@@ -12,7 +12,9 @@
 //! Of actors:
 //!
 //! - [`ActorId`]: who an actor is, on which node;
-//! - [`Kind`]: what kind of message it is sent, and the kinds that are the system's own.
+//! - [`Kind`]: what kind of message it is sent, and the kinds that are the system's own;
+//! - [`ExitReason`]: why it ended;
+//! - [`Level`]: how important a line of its log is.
 //!
 //! Of both:
 //!
@@ -23,8 +25,10 @@
 
 extern crate alloc;
 
+mod exit;
 mod id;
 mod kind;
+mod level;
 mod mask;
 mod signal;
 mod status;
@@ -32,8 +36,10 @@ mod status;
 mod tests;
 mod time;
 
+pub use exit::{ExitReason, Failure};
 pub use id::{ActorId, NodeId, NotAnActorId};
 pub use kind::Kind;
+pub use level::{Level, UnknownLevel};
 pub use mask::{Bindings, Flags, Mask, MaskError};
 pub use signal::{Signal, UnknownSignal};
 pub use status::Status;
