@@ -14,6 +14,7 @@
 //! - [`ActorId`]: who an actor is, on which node;
 //! - [`Kind`]: what kind of message it is sent, and the kinds that are the system's own;
 //! - [`ExitReason`]: why it ended;
+//! - [`Name`] and [`Path`]: what it is called; [`NameTable`] and [`PathTable`]: who is called what;
 //! - [`Level`]: how important a line of its log is.
 //!
 //! Of both:
@@ -30,6 +31,7 @@ mod id;
 mod kind;
 mod level;
 mod mask;
+mod name;
 mod signal;
 mod status;
 #[cfg(test)]
@@ -41,6 +43,9 @@ pub use id::{ActorId, NodeId, NotAnActorId};
 pub use kind::Kind;
 pub use level::{Level, UnknownLevel};
 pub use mask::{Bindings, Flags, Mask, MaskError};
+pub use name::paths::{PathTable, Resolved};
+pub use name::table::{NameTable, NameTaken};
+pub use name::{Name, NameError, Path};
 pub use signal::{Signal, UnknownSignal};
 pub use status::Status;
 pub use time::Instant;
