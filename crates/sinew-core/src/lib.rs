@@ -13,6 +13,7 @@
 //!
 //! - [`ActorId`]: who an actor is, on which node;
 //! - [`Kind`]: what kind of message it is sent, and the kinds that are the system's own;
+//! - [`payload`]: what those carry, as bytes;
 //! - [`ExitReason`]: why it ended;
 //! - [`Name`] and [`Path`]: what it is called; [`NameTable`] and [`PathTable`]: who is called what;
 //! - [`Level`]: how important a line of its log is.
@@ -32,6 +33,7 @@ mod kind;
 mod level;
 mod mask;
 mod name;
+pub mod payload;
 mod signal;
 mod status;
 #[cfg(test)]
