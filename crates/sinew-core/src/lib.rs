@@ -15,6 +15,7 @@
 //! - [`Kind`]: what kind of message it is sent, and the kinds that are the system's own;
 //! - [`payload`]: what those carry, as bytes;
 //! - [`ExitReason`]: why it ended;
+//! - [`Restart`], [`Strategy`], [`Intensity`] and [`Backoff`]: how its supervisor goes on then;
 //! - [`Name`] and [`Path`]: what it is called; [`NameTable`] and [`PathTable`]: who is called what;
 //! - [`Level`]: how important a line of its log is.
 //!
@@ -34,6 +35,7 @@ mod level;
 mod mask;
 mod name;
 pub mod payload;
+mod restart;
 mod signal;
 mod status;
 #[cfg(test)]
@@ -48,6 +50,9 @@ pub use mask::{Bindings, Flags, Mask, MaskError};
 pub use name::paths::{PathTable, Resolved};
 pub use name::table::{NameTable, NameTaken};
 pub use name::{Name, NameError, Path};
+pub use restart::backoff::{Backoff, RestartDelay};
+pub use restart::intensity::{Intensity, RestartHistory};
+pub use restart::{Restart, Strategy};
 pub use signal::{Signal, UnknownSignal};
 pub use status::Status;
 pub use time::Instant;
