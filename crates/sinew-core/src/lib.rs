@@ -14,6 +14,7 @@
 //! - [`ActorId`]: who an actor is, on which node;
 //! - [`Kind`]: what kind of message it is sent, and the kinds that are the system's own;
 //! - [`payload`]: what those carry, as bytes;
+//! - [`wire`]: messages between nodes, as bytes;
 //! - [`ExitReason`]: why it ended;
 //! - [`Restart`], [`Strategy`], [`Intensity`] and [`Backoff`]: how its supervisor goes on then;
 //! - [`Name`] and [`Path`]: what it is called; [`NameTable`] and [`PathTable`]: who is called what;
@@ -41,6 +42,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod time;
+pub mod wire;
 
 pub use exit::{ExitReason, Failure};
 pub use id::{ActorId, NodeId, NotAnActorId};
