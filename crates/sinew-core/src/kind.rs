@@ -53,11 +53,11 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// A timer of the actor expired.
+    /// A timer of the actor expired: [`Timer`](crate::payload::Timer).
     TIMER = 0x01;
-    /// A descriptor that the actor watches is ready.
+    /// A descriptor that the actor watches is ready: [`FdEvent`](crate::payload::FdEvent).
     FD_EVENT = 0x02;
-    /// A line for the log.
+    /// A line for the log: [`Log`](crate::payload::Log).
     LOG = 0x03;
     /// The answer to an HTTP request.
     HTTP_RESPONSE = 0x04;
@@ -83,37 +83,37 @@ kinds! {
     HTTP_LISTEN_ERROR = 0x0E;
     /// The client of an HTTP server went away.
     HTTP_CONN_CLOSED = 0x0F;
-    /// A child ended.
+    /// A child ended: [`ChildExit`](crate::payload::ChildExit).
     CHILD_EXIT = 0x10;
-    /// Between nodes, a name was registered.
+    /// Between nodes, a name was registered: [`NameRegister`](crate::payload::NameRegister).
     NAME_REGISTER = 0x12;
-    /// Between nodes, a name is free again.
+    /// Between nodes, a name is free again: [`NameUnregister`](crate::payload::NameUnregister).
     NAME_UNREGISTER = 0x13;
-    /// To the namespace, register a path.
+    /// To the namespace, register a path: [`NsRegister`](crate::payload::NsRegister).
     NS_REGISTER = 0x14;
-    /// To the namespace, look a path up.
+    /// To the namespace, look a path up: [`NsLookup`](crate::payload::NsLookup).
     NS_LOOKUP = 0x15;
-    /// To the namespace, list paths.
+    /// To the namespace, list paths: [`NsList`](crate::payload::NsList).
     NS_LIST = 0x16;
-    /// To the namespace, mount an actor.
+    /// To the namespace, mount an actor: [`NsMount`](crate::payload::NsMount).
     NS_MOUNT = 0x17;
-    /// To the namespace, undo a mount.
+    /// To the namespace, undo a mount: [`NsUmount`](crate::payload::NsUmount).
     NS_UMOUNT = 0x18;
-    /// The answer of the namespace.
+    /// The answer of the namespace: [`NsReply`](crate::payload::NsReply).
     NS_REPLY = 0x19;
-    /// From the namespace, a path came or went.
+    /// From the namespace, a path came or went: [`NsNotify`](crate::payload::NsNotify).
     NS_NOTIFY = 0x1A;
-    /// Between nodes, a path was registered.
+    /// Between nodes, a path was registered: [`PathRegister`](crate::payload::PathRegister).
     PATH_REGISTER = 0x1B;
-    /// Between nodes, a path is free again.
+    /// Between nodes, a path is free again: [`PathUnregister`](crate::payload::PathUnregister).
     PATH_UNREGISTER = 0x1C;
     /// To a node, what can you do?
     CAPS_REQUEST = 0x1D;
     /// What a node can do, as lines of text.
     CAPS_REPLY = 0x1E;
-    /// Sinew's own: an actor that this one is linked to ended.
+    /// Sinew's own: an actor that this one is linked to ended: [`Exit`](crate::payload::Exit).
     EXIT = 0xC0;
-    /// Sinew's own: an actor that this one monitors ended.
+    /// Sinew's own: an actor that this one monitors ended: [`Down`](crate::payload::Down).
     DOWN = 0xC1;
     /// Sinew's own: finish and end; without a payload.
     STOP = 0xC2;

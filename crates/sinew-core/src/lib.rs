@@ -12,7 +12,13 @@
 //! Of actors:
 //!
 //! - [`ActorId`]: who an actor is, on which node;
-//! - [`Kind`]: what kind of message it is sent, and the kinds that are the system's own.
+//! - [`Kind`]: what kind of message it is sent, and the kinds that are the system's own;
+//! - [`payload`]: what those carry, as bytes;
+//! - [`wire`]: messages between nodes, as bytes;
+//! - [`ExitReason`]: why it ended;
+//! - [`Restart`], [`Strategy`], [`Intensity`] and [`Backoff`]: how its supervisor goes on then;
+//! - [`Name`] and [`Path`]: what it is called; [`NameTable`] and [`PathTable`]: who is called what;
+//! - [`Level`]: how important a line of its log is.
 //!
 //! Of both:
 //!
@@ -23,18 +29,32 @@
 
 extern crate alloc;
 
+mod exit;
 mod id;
 mod kind;
+mod level;
 mod mask;
+mod name;
+pub mod payload;
+mod restart;
 mod signal;
 mod status;
 #[cfg(test)]
 mod tests;
 mod time;
+pub mod wire;
 
+pub use exit::{ExitReason, Failure};
 pub use id::{ActorId, NodeId, NotAnActorId};
 pub use kind::Kind;
+pub use level::{Level, UnknownLevel};
 pub use mask::{Bindings, Flags, Mask, MaskError};
+pub use name::paths::{PathTable, Resolved};
+pub use name::table::{NameTable, NameTaken};
+pub use name::{Name, NameError, Path};
+pub use restart::backoff::{Backoff, RestartDelay};
+pub use restart::intensity::{Intensity, RestartHistory};
+pub use restart::{Restart, Strategy};
 pub use signal::{Signal, UnknownSignal};
 pub use status::Status;
 pub use time::Instant;
