@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod actor;
 mod channel;
 mod dump;
 mod fiber;
@@ -93,6 +94,7 @@ fn main() -> ExitCode {
 fn benches() -> impl Iterator<Item = &'static Bench> {
     let benches = [
         &fiber::BENCHES[..],
+        &actor::BENCHES,
         &task::BENCHES,
         &idle::BENCHES,
         &placement::BENCHES,

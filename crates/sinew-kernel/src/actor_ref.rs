@@ -71,7 +71,7 @@ impl<M: Send + 'static> ActorRef<M> {
 
     #[cold]
     fn not_told(&self, entry: Entry<M>, why: Unsent, timeout: Option<Duration>) -> Result<(), SendError<M>> {
-        let waits = why == Unsent::Full && self.0.lock().mail.policy == Policy::Park;
+        let waits = matches!(why, Unsent::Full) && self.0.lock().mail.policy == Policy::Park;
         if !waits {
             return Err(SendError::new(typed(entry), why));
         }

@@ -122,7 +122,12 @@ pub(crate) enum Lane<M> {
 }
 
 impl<M: Send + 'static> Cell<M> {
-    pub(crate) fn new(id: ActorId, node: &'static Inner, waker: Waker, mail: Mail<Entry<M>, Lane<M>>) -> Cell<M> {
+    pub(crate) fn new(
+        id: ActorId,
+        node: &'static Inner,
+        waker: Waker,
+        mail: Mail<Entry<M>, Lane<M>>,
+    ) -> Cell<M> {
         let life = Life { phase: Phase::Starting, task: None, more: None };
         let head = Head { id, node, waker, begun: AtomicU64::new(0), flags: AtomicU8::new(0) };
         Cell { head, state: ShortLock::new(State { mail, life }) }
@@ -299,7 +304,7 @@ pub(crate) struct Seen {
     pub(crate) waiting: bool,
 }
 
-impl dyn AnyCell {
+impl dyn AnyCell + '_ {
     /// [`AnyCell::with_life`] with a result.
     pub(crate) fn life<T>(&self, what: impl FnOnce(&mut Life) -> T) -> T {
         let (mut what, mut result) = (Some(what), None);

@@ -43,7 +43,12 @@ impl<'a, M: Send + 'static> Ctx<'a, M> {
     /// # Errors
     ///
     /// With the message: if there is no such actor, or its mailbox is full and it drops none.
-    pub fn send(&self, dest: ActorId, kind: Kind, payload: impl Into<Payload>) -> Result<(), SendError<Message>> {
+    pub fn send(
+        &self,
+        dest: ActorId,
+        kind: Kind,
+        payload: impl Into<Payload>,
+    ) -> Result<(), SendError<Message>> {
         self.node().route(Message { source: self.id(), dest, kind, payload: payload.into() })
     }
 

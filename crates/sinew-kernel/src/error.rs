@@ -35,7 +35,7 @@ impl<M> fmt::Debug for SendError<M> {
 }
 
 /// Why a message was not sent.
-#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum Unsent {
     /// The mailbox is full, and its policy is to refuse, or the call does not wait.
     #[error("the mailbox is full: send less, or later, or give the actor a larger mailbox or another policy")]
@@ -59,7 +59,9 @@ pub enum Unsent {
     #[error("the mailbox is full, and the sender cannot wait: {0}")]
     Refused(#[from] Refused),
     /// The node has as many bytes queued as it may.
-    #[error("the node has {0} bytes queued, which is as much as it may: raise `Builder::max_queued_bytes`, or send less")]
+    #[error(
+        "the node has {0} bytes queued, which is as much as it may: raise `Builder::max_queued_bytes`, or send less"
+    )]
     NodeFull(usize),
     /// There is no connection to the actor's node.
     #[error("there is no connection to node {}", .0.0)]
@@ -67,7 +69,7 @@ pub enum Unsent {
 }
 
 /// Why a question was not answered.
-#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// It was not sent.
     #[error("the question was not sent: {0}")]

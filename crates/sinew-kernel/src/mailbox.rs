@@ -241,7 +241,12 @@ impl<M, E> Mail<M, E> {
     /// What there is for the actor, which has begun all that it took. `batch` is empty, and filled if `more` than one message
     /// may be taken.
     #[inline]
-    pub(crate) fn take(&mut self, begun: u32, batch: &mut VecDeque<M>, more: bool) -> (Taken<M, E>, Admitted<M>) {
+    pub(crate) fn take(
+        &mut self,
+        begun: u32,
+        batch: &mut VecDeque<M>,
+        more: bool,
+    ) -> (Taken<M, E>, Admitted<M>) {
         self.taken = 0;
         let admitted = if self.waiting.is_some() { self.admit(begun) } else { Admitted(Vec::new()) };
         if let Some(event) = self.take_event() {
@@ -312,7 +317,11 @@ impl<M, E> Mail<M, E> {
 
     /// Memory of the queue that is not worth keeping while it is empty.
     pub(crate) fn spare(&mut self) -> VecDeque<M> {
-        if self.queue.is_empty() && self.queue.capacity() > KEEP { mem::take(&mut self.queue) } else { VecDeque::new() }
+        if self.queue.is_empty() && self.queue.capacity() > KEEP {
+            mem::take(&mut self.queue)
+        } else {
+            VecDeque::new()
+        }
     }
 
     /// Closes the mailbox: nothing more gets in. What is in is left to the actor; those who wait get theirs back.

@@ -14,7 +14,11 @@ pub(crate) struct Names(Mutex<BTreeMap<Box<str>, ActorId>>);
 
 impl Names {
     /// Gives an actor a name.
-    pub(crate) fn register<M: Send + 'static>(&self, name: &str, cell: &Arc<Cell<M>>) -> Result<(), SpawnError> {
+    pub(crate) fn register<M: Send + 'static>(
+        &self,
+        name: &str,
+        cell: &Arc<Cell<M>>,
+    ) -> Result<(), SpawnError> {
         let mut names = self.0.lock();
         if let Some(owner) = names.get(name) {
             return Err(SpawnError::NameTaken(name.into(), *owner));

@@ -13,7 +13,7 @@ use sinew_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::actor::Actor;
 use crate::actor_ref::ActorRef;
 use crate::bus::Bus;
-use crate::cell::{AnyCell, Head};
+use crate::cell::Head;
 use crate::dead::{DeadLetter, DeadLetters};
 use crate::error::{SendError, SpawnError, Unsent};
 use crate::message::{Message, Payload};
@@ -350,7 +350,12 @@ impl NodeRef {
     /// # Errors
     ///
     /// With the message: if there is no such actor, or its mailbox is full and it drops none.
-    pub fn send(self, dest: ActorId, kind: Kind, payload: impl Into<Payload>) -> Result<(), SendError<Message>> {
+    pub fn send(
+        self,
+        dest: ActorId,
+        kind: Kind,
+        payload: impl Into<Payload>,
+    ) -> Result<(), SendError<Message>> {
         self.route(Message::new(dest, kind, payload.into()))
     }
 
@@ -402,7 +407,9 @@ impl NodeRef {
         self.0.emptied.lock().push(sender);
         self.0.closed.store(true, Ordering::Release);
         let roots = self.0.table.all().into_iter().rev();
-        for cell in roots.filter(|cell| cell.life(|life| life.more.as_ref().is_none_or(|more| more.parent.is_none()))) {
+        for cell in
+            roots.filter(|cell| cell.life(|life| life.more.as_ref().is_none_or(|more| more.parent.is_none())))
+        {
             stop::stop(&cell, ExitReason::Shutdown, false);
         }
         if self.0.table.len() > 0 {

@@ -142,7 +142,9 @@ impl<M: Send + 'static> Batch<'_, M> {
         let put_back = self.cell.lock().mail.put_back(&mut queue);
         if !put_back {
             let (head, reason) = (&self.cell.head, self.cell.reason());
-            queue.into_iter().for_each(|entry| head.node.dead_letters.unhandled(head, entry.into_letter(), &reason));
+            queue
+                .into_iter()
+                .for_each(|entry| head.node.dead_letters.unhandled(head, entry.into_letter(), &reason));
         }
     }
 }

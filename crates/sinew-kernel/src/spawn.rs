@@ -49,7 +49,15 @@ pub struct Spawn {
 
 impl Spawn {
     pub(crate) fn new(node: NodeRef) -> Spawn {
-        Spawn { node, name: None, capacity: 1024, policy: Policy::Park, parent: None, announces: false, restarts: 0 }
+        Spawn {
+            node,
+            name: None,
+            capacity: 1024,
+            policy: Policy::Park,
+            parent: None,
+            announces: false,
+            restarts: 0,
+        }
     }
 
     /// A name, under which it is registered before it starts.

@@ -140,7 +140,9 @@ fn a_turn_waits_for_its_own_waker_and_no_longer_than_its_deadline() {
                 let deadline = sinew_sched::now() + Duration::from_secs(60);
                 let in_time = turn::wait_until(|| false, Some(deadline), WaitKind::Mailbox).unwrap();
                 assert!(!in_time);
-                assert!(turn::wait_until(|| answer.load(Ordering::Acquire), None, WaitKind::Mailbox).unwrap());
+                assert!(
+                    turn::wait_until(|| answer.load(Ordering::Acquire), None, WaitKind::Mailbox).unwrap()
+                );
                 After::Ended
             };
             Body { seen: body, turn }

@@ -102,8 +102,7 @@ impl Deadlocks {
         }
         let is_certain = self.is_certain();
         let left = self.shared.left();
-        let deadlock =
-            Deadlock { is_certain, left: left.left, tasks: left.tasks, dump: dump.to_string() };
+        let deadlock = Deadlock { is_certain, left: left.left, tasks: left.tasks, dump: dump.to_string() };
         self.hook.tell(&Diagnostic::Deadlock(deadlock));
     }
 
