@@ -38,7 +38,8 @@
 //! takes all changes that are queued, makes them in one transaction, commits it, and then answers all who wait for it;
 //! changes that come meanwhile are queued for the next. So a lone save costs a commit, and thousands at once cost
 //! not many more ([`Stats::commits`] counts). The queue is bounded in bytes: when it is full, callers wait for room,
-//! first come first served. At most twice that is in memory, what is queued and what is being committed.
+//! first come first served. Besides that, what is being committed is in memory, as much again at most, and up to
+//! 64 MiB of pages that redb keeps.
 //!
 //! redb never overwrites what is committed: new pages go elsewhere, and are in force when a header points to them. A
 //! commit syncs the pages before it writes that header, and the header before it returns (`Durability::Immediate`, in two
@@ -66,6 +67,7 @@
 //! - One process has the file open, once: [`StoreError::InUse`].
 //! - Keys and the names of owners have 1 to 255 bytes, without NUL. They are data: no name is a path.
 //! - Values have up to 16 MiB, or what [`Builder::max_value`] says.
+//! - What rots on the disk is not always noticed: keep backups, of the file of a store that is closed.
 //! - A [`ManualClock`](sinew_sched::ManualClock) does not see the thread that writes, and may jump while a task waits for it:
 //!   tests with such a clock use [`Store::in_memory`], whose changes need no wait.
 

@@ -4,14 +4,14 @@ mod store_support;
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
 
 use sinew_fiber::Reason;
 use sinew_kernel::store::{BadName, Store, StoreError};
 use sinew_sched::{Runtime, block_on, scope, spawn};
-use store_support::Folder;
+use store_support::{Folder, Random};
 
 /// Calls `body` with a store in memory and with one in a file.
 fn with_both(body: impl Fn(&Store)) {
@@ -176,24 +176,32 @@ fn a_file_is_open_once() {
 }
 
 #[test]
-fn threads_that_open_a_new_file_at_once_share_it_out() {
-    for _ in 0..20 {
+fn of_those_who_make_a_file_at_once_none_loses_what_it_saved() {
+    for _ in 0..30 {
         let folder = Folder::new();
         let path = folder.file();
-        let opened = thread::scope(|threads| {
-            let openers: Vec<_> = (0..4).map(|_| threads.spawn(|| Store::open(&path))).collect();
-            openers.into_iter().map(|opener| opener.join().unwrap()).collect::<Vec<_>>()
+        let keys = ["1", "2", "3", "4"];
+        let start = Barrier::new(keys.len());
+        let open_and_save = |key| {
+            start.wait();
+            loop {
+                match Store::open(&path) {
+                    Err(StoreError::InUse { .. }) => thread::yield_now(),
+                    opened => {
+                        let store = opened.unwrap();
+                        store.of("a").save(key, "v").unwrap();
+                        return store.close().unwrap();
+                    }
+                }
+            }
+        };
+        thread::scope(|threads| {
+            let open_and_save = &open_and_save;
+            for key in keys {
+                threads.spawn(move || open_and_save(key));
+            }
         });
-        for other in &opened {
-            assert!(matches!(other, Ok(_) | Err(StoreError::InUse { .. })), "{other:?}");
-        }
-        let stores: Vec<_> = opened.into_iter().flatten().collect();
-        assert!(stores.len() <= 1, "{} have it", stores.len());
-        for store in stores {
-            store.of("a").save("k", "v").unwrap();
-            store.close().unwrap();
-        }
-        let _ = Store::open(&path).unwrap().of("a").load("k").unwrap();
+        assert_eq!(Store::open(&path).unwrap().of("a").keys("").unwrap(), keys);
     }
 }
 
@@ -225,6 +233,32 @@ fn a_file_of_something_else_is_refused_and_left_alone() {
         assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
         assert!(error.to_string().contains("restore it from a backup"), "{error}");
         assert_eq!(fs::read(folder.file()).unwrap(), content);
+    }
+}
+
+#[test]
+fn a_damaged_file_is_an_error_and_no_panic() {
+    let folder = Folder::new();
+    let store = Store::open(folder.file()).unwrap();
+    for n in 0..50u8 {
+        store.of("a").save(&n.to_string(), vec![n; 2000]).unwrap();
+    }
+    store.close().unwrap();
+    let whole = fs::read(folder.file()).unwrap();
+    let mut random = Random(5);
+    for round in 0..60 {
+        let mut damaged = whole.clone();
+        match round % 3 {
+            // Anywhere, in the header, and cut short.
+            0 => (0..200).for_each(|_| damaged[random.below(whole.len() as u64) as usize] ^= 0x55),
+            1 => damaged[random.below(400) as usize] ^= 1 << random.below(8),
+            _ => damaged.truncate(1 + random.below(whole.len() as u64 - 1) as usize),
+        }
+        fs::write(folder.file(), damaged).unwrap();
+        let Ok(store) = Store::open(folder.file()) else { continue };
+        let _ = store.of("a").keys("").map(|keys| keys.iter().for_each(|key| drop(store.of("a").load(key))));
+        let _ = store.of("a").save("k", "v");
+        store.close().unwrap();
     }
 }
 

@@ -1,7 +1,7 @@
 //! `kill -9` at any moment loses nothing that was acknowledged, and tears nothing.
 //!
-//! The child is this program, asked for one of the tests that are ignored otherwise. `SINEW_STORE_KILLS` says how many
-//! children are killed, `SINEW_STORE_SEED` when.
+//! The child is this program, asked for one of the tests that are ignored otherwise. `SINEW_STRESS` says how many times more
+//! children than usual are killed.
 
 mod store_support;
 
@@ -15,10 +15,11 @@ use std::time::Duration;
 
 use sinew_kernel::store::{State, Store, StoreError};
 use sinew_sched::{Runtime, scope};
-use store_support::Folder;
+use store_support::{Folder, Random};
 
 const OWNERS: usize = 4;
 const KEYS: u64 = 8;
+const KILLS: f64 = 200.0;
 /// Every so many rounds begin without a file.
 const FRESH: usize = 10;
 
@@ -120,10 +121,9 @@ fn count(line: &str, done: &mut [u64]) -> bool {
 
 #[test]
 fn nothing_that_was_acknowledged_is_lost_or_torn_by_a_kill() {
-    let number = |name, default| env::var(name).map_or(default, |text| text.parse().unwrap());
-    let (kills, seed) = (number("SINEW_STORE_KILLS", 200), number("SINEW_STORE_SEED", 1));
-    println!("SINEW_STORE_KILLS={kills} SINEW_STORE_SEED={seed}");
-    let mut random = Random(seed);
+    let stress = env::var("SINEW_STRESS").map_or(1.0, |text| text.parse::<f64>().unwrap());
+    let kills = (KILLS * stress).ceil() as u64;
+    let mut random = Random(std::process::id().into());
     let folder = Folder::new();
     let mut done = [0; OWNERS];
     let (mut acknowledged, mut ahead) = (0, 0);
@@ -171,7 +171,7 @@ fn nothing_that_was_acknowledged_is_lost_or_torn_by_a_kill() {
         }
         store.close().unwrap();
     }
-    println!("{acknowledged} acknowledged, {ahead} made and not told");
+    println!("{kills} killed: {acknowledged} acknowledged, {ahead} made and not told");
     assert!(acknowledged > kills * 4, "only {acknowledged} were acknowledged in {kills} rounds");
 }
 
@@ -187,14 +187,4 @@ fn a_file_that_another_process_has_open_is_refused_until_that_ends() {
     child.wait().unwrap();
     let store = Store::open(folder.file()).unwrap();
     assert_eq!(store.of("child").load("k").unwrap(), Some(b"v".to_vec()));
-}
-
-/// Numbers that look random, the same for each seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) % limit
-    }
 }

@@ -21,6 +21,7 @@ impl Folder {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("sinew-store-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let folder = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_dir_all(&folder); // of a run that was killed
         std::fs::create_dir(&folder).unwrap();
         Folder(folder)
     }
