@@ -177,7 +177,7 @@ fn a_file_is_open_once() {
 
 #[test]
 fn of_those_who_make_a_file_at_once_none_loses_what_it_saved() {
-    for _ in 0..30 {
+    for _ in 0..15 {
         let folder = Folder::new();
         let path = folder.file();
         let keys = ["1", "2", "3", "4"];

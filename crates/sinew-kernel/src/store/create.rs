@@ -40,7 +40,8 @@ fn is_missing(path: &Path) -> io::Result<bool> {
     }
 }
 
-fn create(path: &Arc<Path>, watch: &Watch) -> Result<Database, StoreError> {
+/// Makes the file that was missing a moment ago.
+pub(super) fn create(path: &Arc<Path>, watch: &Watch) -> Result<Database, StoreError> {
     let failed = |cause| cannot_open(path, cause);
     let unfinished = unfinished(path);
     let file = OpenOptions::new()

@@ -2,6 +2,7 @@
 
 pub(super) mod faults;
 
+mod creating;
 mod failing;
 mod power_cut;
 mod slow;

@@ -73,18 +73,13 @@ pub(super) fn run(disk: &Disk, requests: &chan::Receiver<Request>, room: usize, 
 /// Makes the changes of `batch` in one commit, and answers.
 fn write(disk: &Disk, batch: Vec<Request>, counters: &Counters) {
     let changes = || batch.iter().filter_map(|request| request.change.as_ref());
-    let outcome =
-        if changes().next().is_some() { disk.commit(changes()) } else { disk.check().map(|()| Vec::new()) };
-    match &outcome {
-        Ok(made) if made.is_empty() => (),
-        Ok(_) => {
-            counters.commits.fetch_add(1, Ordering::Relaxed);
-            counters.count(changes());
-        }
-        Err(_) => {
-            counters.failed.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+    let outcome = if changes().next().is_some() {
+        let outcome = disk.commit(changes());
+        counters.count_commit(outcome.is_ok(), changes());
+        outcome
+    } else {
+        disk.check().map(|()| Vec::new())
+    };
     let mut before = outcome.as_ref().map_or(&[][..], Vec::as_slice).iter();
     for Request { change, answer } in batch {
         let answered = match &outcome {
@@ -120,10 +115,20 @@ pub(super) struct Counters {
 }
 
 impl Counters {
+    /// Counts changes that were made.
     pub(super) fn count<'a>(&self, changes: impl IntoIterator<Item = &'a Change>) {
         for change in changes {
             let counter = if change.value.is_some() { &self.saves } else { &self.deletes };
             counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn count_commit<'a>(&self, succeeded: bool, changes: impl Iterator<Item = &'a Change>) {
+        if succeeded {
+            self.commits.fetch_add(1, Ordering::Relaxed);
+            self.count(changes);
+        } else {
+            self.failed.fetch_add(1, Ordering::Relaxed);
         }
     }
 

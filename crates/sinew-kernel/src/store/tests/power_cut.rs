@@ -11,10 +11,10 @@ use super::Folder;
 use super::faults::Operation;
 
 const SECTOR: usize = 512;
-const SAVES: u64 = 40;
+const SAVES: u64 = 25;
 const KEYS: u64 = 5;
-/// How many cuts there are between two steps of the log, on average.
-const CUTS: u64 = 150;
+/// How many cuts there are, about.
+const CUTS: u64 = 80;
 
 /// A step in the life of a file.
 enum Step {
