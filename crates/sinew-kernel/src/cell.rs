@@ -28,16 +28,18 @@ use crate::message::Message;
 use crate::node::Inner;
 
 /// What is the same for all types of messages.
+#[repr(C)]
 pub(crate) struct Head {
+    waker: Waker,
     pub(crate) id: ActorId,
     pub(crate) node: &'static Inner,
-    waker: Waker,
-    /// Messages and events that it has begun to handle; only the actor writes it.
-    begun: AtomicU64,
     /// There is something in the lane, or somebody waits for room. Set and cleared under the lock.
     flags: AtomicU8,
     /// The turn that runs has blocked; only the actor writes it.
     blocked: AtomicBool,
+    /// Messages that it has begun to handle; only the actor writes it, for each. So it is on another cache line than what senders
+    /// write.
+    begun: AtomicU64,
 }
 
 /// There is something in the system's lane.
@@ -45,12 +47,14 @@ pub(crate) const LANE: u8 = 1;
 /// Senders wait for room.
 pub(crate) const WAITING: u8 = 2;
 
-/// An actor whose messages are of type `M`.
+/// An actor whose messages are of type `M`. What senders write comes first.
+#[repr(C)]
 pub(crate) struct Cell<M> {
-    pub(crate) head: Head,
     state: ShortLock<State<M>>,
+    pub(crate) head: Head,
 }
 
+#[repr(C)]
 pub(crate) struct State<M> {
     pub(crate) mail: Mail<Entry<M>, Lane<M>>,
     pub(crate) life: Life,
@@ -251,10 +255,12 @@ impl<M: Send + 'static> Cell<M> {
         event
     }
 
-    /// The turn that runs is about to block.
-    pub(crate) fn blocks(&self) {
+    /// The turn that runs is about to block. Unless it waits for a message, it looks for itself at its end whether there is one.
+    pub(crate) fn blocks(&self, receives: bool) {
         let mut state = self.lock();
-        state.mail.stay_awake();
+        if !receives {
+            state.mail.stay_awake();
+        }
         let admitted = state.mail.admit(self.head.begun());
         self.set_flags(&state.mail);
         drop(state);
@@ -492,3 +498,7 @@ fn untyped<M: Send + 'static>(entry: Entry<M>, dest: ActorId) -> Message {
 }
 
 const _: () = assert!(sinew_sync::MODEL || size_of::<Cell<u64>>() <= 152, "with its counts it is 168 bytes");
+const _: () = {
+    let begun = std::mem::offset_of!(Cell<u64>, head) + std::mem::offset_of!(Head, begun);
+    assert!(sinew_sync::MODEL || begun >= size_of::<Mail<Entry<u64>, Lane<u64>>>() + 8 + 64);
+};

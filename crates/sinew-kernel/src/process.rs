@@ -202,6 +202,10 @@ where
         After::Ended
     }
 
+    fn blocks(&self) {
+        self.cell.blocks(true);
+    }
+
     fn ended(&self, raised: Option<Raised>) {
         let reason = match (raised, self.flow.take()) {
             (Some(raised), _) => failure::reason(raised),

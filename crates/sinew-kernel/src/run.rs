@@ -25,7 +25,7 @@ use sinew_sched::turn::{After, Turn, others_wait};
 use sinew_sync::Arc;
 
 use crate::actor::{Body, Flow};
-use crate::cell::{AnyCell, Cell, Entry, Lane};
+use crate::cell::{AnyCell, Cell, Entry, LANE, Lane};
 use crate::ctx::Ctx;
 use crate::end;
 use crate::event::Event;
@@ -99,6 +99,8 @@ impl<B: Body> Run<B> {
 struct Batch<'a, M: Send + 'static> {
     cell: &'a Cell<M>,
     queue: VecDeque<Entry<M>>,
+    /// How many are left of it when half of it is done.
+    half: usize,
 }
 
 impl<M: Send + 'static> Drop for Batch<'_, M> {
@@ -114,10 +116,12 @@ impl<M: Send + 'static> Batch<'_, M> {
     /// The next message, if there are no events to see to first. Says whether it is known that there is nothing behind it.
     #[inline(always)]
     fn next(&mut self, last: &mut bool) -> Option<Entry<M>> {
-        if self.cell.head.flags() != 0 {
-            return None;
-        }
         if !self.queue.is_empty() {
+            // Senders that wait are let in half way: not one at a time.
+            let flags = self.cell.head.flags();
+            if flags & LANE != 0 || flags != 0 && self.queue.len() == self.half {
+                return None;
+            }
             return self.queue.pop_front();
         }
         self.cell.pop(|| !others_wait(), last)
@@ -134,7 +138,7 @@ impl<M: Send + 'static> Batch<'_, M> {
                 return Taken::One(entry, false);
             }
             match self.cell.take(&mut self.queue, !others_wait()) {
-                Taken::Batch => (),
+                Taken::Batch => self.half = self.queue.len() / 2,
                 taken => return taken,
             }
         }
@@ -168,7 +172,7 @@ impl<B: Body> Turn for Run<B> {
             }
         }
         let Stage::Started(body) = &mut *stage else { return After::Ended };
-        let mut batch = Batch { cell: &self.cell, queue: VecDeque::new() };
+        let mut batch = Batch { cell: &self.cell, queue: VecDeque::new(), half: 0 };
         for _ in 0..BATCH {
             let mut last = false;
             let flow = if let Some(entry) = batch.next(&mut last) {
@@ -202,7 +206,7 @@ impl<B: Body> Turn for Run<B> {
 
     fn blocks(&self) {
         self.cell.head.set_blocked(true);
-        self.cell.blocks();
+        self.cell.blocks(false);
     }
 
     fn ended(&self, raised: Option<Raised>) {
