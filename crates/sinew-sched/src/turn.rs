@@ -55,7 +55,7 @@ pub enum After {
 }
 
 /// Wakes a body that runs in turns, or the blocked call in it. It may be stale.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy)]
 pub struct Waker(TaskId);
 
 impl Waker {
@@ -157,13 +157,15 @@ unsafe fn blocks<T: Turn>(task: &'static Task) {
 ///
 /// The caller has claimed the task, which holds a `T` that has not ended.
 unsafe fn run_turn<T: Turn>(task: &'static Task, core: &Core) -> Ran {
+    let was_reached = task.was_reached();
     let outcome = if task.word.level().is_some() {
         Err(cancelled())
     } else {
         // SAFETY: the body is there, and this is the only turn of it.
         core.run(task, || unsafe { (*task.stored::<T>()).turn() })
     };
-    task.leave_core(core.shared);
+    let reached = was_reached || core.reached.get();
+    task.leave_core(core.shared, reached);
     let raised = match outcome {
         Ok(After::Idle) => return Ran::Idle,
         Ok(After::Again) => return Ran::Again,
@@ -173,10 +175,13 @@ unsafe fn run_turn<T: Turn>(task: &'static Task, core: &Core) -> Ran {
     let raised = Cell::new(raised);
     // SAFETY: as above.
     let told = core.run(task, || unsafe { (*task.stored::<T>()).ended(raised.take()) });
-    mem::forget(told.err()); // the first error is the one that is told
+    // The first error is the one that is told, and dropping one may raise again.
+    mem::forget(told.err());
     // SAFETY: nobody uses the body after this.
     mem::forget(core.run(task, || unsafe { task.drop_stored::<T>() }).err());
-    reach::forget(task.id());
+    if reached {
+        reach::forget(task.id());
+    }
     // SAFETY: the body was dropped, and the task is still ours.
     unsafe { task.end_as_thunk::<()>(Ok(())) };
     Ran::Ended
