@@ -3,12 +3,13 @@
 //! # Life
 //!
 //! ```text
-//! starting ──(`started` returns)──> running ──(it stops, fails, is stopped)──> ending ──(published)──> dead
+//! starting ──(`started` returns)──> running ──(it stops, fails, is stopped)──> ending ──(over)──> leaving ──(freed)──> dead
 //! ```
 //!
-//! From *ending* on the mailbox is closed and the reason is known. The step to *dead* is made once, by the actor's own task at
-//! its end, or by whoever gives up waiting for it ([zombies](crate::stop)): it takes out everything that others have
-//! to be told, and whoever made it tells them. So there is one exit whatever races.
+//! From *ending* on the mailbox is closed and the reason is known. The step to *leaving* is made once, by the actor's own task at
+//! its end, or by whoever gives up waiting for it ([zombies](crate::stop)): it takes out everything that the actor has of the node,
+//! and whoever made it frees that, makes the step to *dead*, and tells those who are to be told. So there is one exit whatever
+//! races; and who hears of the end, or finds the actor dead, finds its names free.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -19,7 +20,7 @@ use sinew_sched::JoinHandle;
 use sinew_sched::chan::oneshot;
 use sinew_sched::turn::Waker;
 use sinew_sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use sinew_sync::{ShortGuard, ShortLock};
+use sinew_sync::{Arc, ShortGuard, ShortLock};
 
 use crate::error::{SendError, Unsent};
 use crate::event::Event;
@@ -60,6 +61,7 @@ pub(crate) enum Phase {
     Starting,
     Running,
     Ending,
+    Leaving,
     Dead,
 }
 
@@ -274,6 +276,9 @@ impl Head {
 pub(crate) trait AnyCell: Send + Sync {
     fn head(&self) -> &Head;
 
+    /// The cell, for those who know the type of its messages.
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+
     /// Puts a message that was sent by id into the mailbox.
     fn deliver(&self, message: Message) -> Result<(), SendError<Message>>;
 
@@ -286,8 +291,7 @@ pub(crate) trait AnyCell: Send + Sync {
     /// Closes the mailbox for this reason, if it is open: from now on the actor ends. False if it did already.
     fn close(&self, reason: ExitReason) -> bool;
 
-    /// The last step of its life: true for whoever made it, who gets what is to be told to whom. What was left in its
-    /// mailbox is a dead letter.
+    /// The step to leaving, for whoever makes it, who gets what is to be freed. What was left in its mailbox is a dead letter.
     fn bury(&self, reason: ExitReason) -> Option<Box<More>>;
 
     /// For onlookers: messages waiting, capacity, the most there were, dropped, phase.
@@ -316,6 +320,10 @@ impl dyn AnyCell + '_ {
 impl<M: Send + 'static> AnyCell for Cell<M> {
     fn head(&self) -> &Head {
         &self.head
+    }
+
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
     }
 
     fn deliver(&self, message: Message) -> Result<(), SendError<Message>> {
@@ -365,14 +373,21 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
 
     fn bury(&self, reason: ExitReason) -> Option<Box<More>> {
         let mut state = self.lock();
-        if state.life.phase == Phase::Dead {
+        if state.life.phase >= Phase::Leaving {
             return None;
         }
-        state.life.phase = Phase::Dead;
+        state.life.phase = Phase::Leaving;
         let more = state.life.more();
         let reason = more.reason.get_or_insert(reason).clone();
-        // The reason stays for those who ask later.
-        let more = std::mem::replace(more, More { reason: Some(reason.clone()), ..More::default() });
+        // The reason stays for those who ask later, and those who are to be told stay until it is dead.
+        let left = More {
+            reason: Some(reason.clone()),
+            links: std::mem::take(&mut more.links),
+            monitors: std::mem::take(&mut more.monitors),
+            waits: std::mem::take(&mut more.waits),
+            ..More::default()
+        };
+        let more = std::mem::replace(more, left);
         let waiting = state.mail.close();
         let (queue, lane) = state.mail.drain();
         let task = state.life.task.take();

@@ -156,7 +156,7 @@ impl Spawn {
         });
         let (cell, refused) = made.expect("the body was made");
         let dropped = (&*cell as &dyn AnyCell).life(|life| match life.phase {
-            Phase::Dead => Some(task),
+            Phase::Leaving | Phase::Dead => Some(task),
             _ => {
                 if life.phase == Phase::Ending && life.reason() == sinew_core::ExitReason::Killed {
                     task.kill();
