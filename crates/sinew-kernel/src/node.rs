@@ -182,7 +182,7 @@ impl Builder {
             id: self.id,
             handle,
             table: Table::new(self.id, self.max_actors),
-            names: Names::default(),
+            names: Names::new(),
             timers: Timers::new(),
             dead_letters: DeadLetters::default(),
             zombies: Zombies::default(),

@@ -5,12 +5,15 @@ use crate::cell::Head;
 /// What an actor has of the node's services.
 #[derive(Default)]
 pub(crate) struct Owned {
-    pub(crate) names: Vec<Box<str>>,
+    /// It has, or had, names, paths or mounts.
+    pub(crate) named: bool,
 }
 
 impl Owned {
     /// Frees it all.
     pub(crate) fn release(self, head: &Head) {
-        self.names.iter().for_each(|name| head.node.names.release(name, head.id));
+        if self.named {
+            head.node.names.release(head.id);
+        }
     }
 }

@@ -190,7 +190,7 @@ impl Spawn {
             more.spawned_at = Some(spawned_at);
         }
         if let Some(name) = self.name {
-            node.names.register(&name, cell)?;
+            node.names.register(&name, &**cell)?;
         }
         if let Some(parent) = self.parent {
             let adopted = node.table.get(parent).is_some_and(|parent| {
