@@ -27,6 +27,7 @@ use crate::event::Event;
 use crate::mailbox::{Admitted, Answer, Mail, Put, Taken};
 use crate::message::Message;
 use crate::node::Inner;
+use crate::notice::TypedNotice;
 
 /// What is the same for all types of messages.
 pub(crate) struct Head {
@@ -120,7 +121,7 @@ pub(crate) enum Entry<M> {
 pub(crate) enum Lane<M> {
     Event(Event),
     /// A message of the actor's own, from a timer.
-    Typed(M),
+    Typed(Arc<dyn TypedNotice<M>>),
 }
 
 impl<M: Send + 'static> Cell<M> {
@@ -335,22 +336,10 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
     }
 
     fn push_event(&self, event: Event) -> Result<(), Event> {
-        let mut state = self.lock();
-        let put = state.mail.put_event(Lane::Event(event));
-        if put.is_ok() {
-            self.set_flag(LANE);
-        }
-        drop(state);
-        match put {
-            Ok(wake) => {
-                if wake {
-                    self.head.waker.wake();
-                }
-                Ok(())
-            }
-            Err(Lane::Event(event)) => Err(event),
-            Err(Lane::Typed(_)) => unreachable!("it was an event"),
-        }
+        self.push_lane(Lane::Event(event)).map_err(|lane| match lane {
+            Lane::Event(event) => event,
+            Lane::Typed(_) => unreachable!("it was an event"),
+        })
     }
 
     fn with_life(&self, what: &mut dyn FnMut(&mut Life)) {
@@ -415,6 +404,20 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
 }
 
 impl<M: Send + 'static> Cell<M> {
+    /// Puts something into the lane. It is given back if the actor ends.
+    pub(crate) fn push_lane(&self, lane: Lane<M>) -> Result<(), Lane<M>> {
+        let mut state = self.lock();
+        let put = state.mail.put_event(lane);
+        if put.is_ok() {
+            self.set_flag(LANE);
+        }
+        drop(state);
+        if put? {
+            self.head.waker.wake();
+        }
+        Ok(())
+    }
+
     /// The mailbox is closed: those who wait for room get their messages back.
     fn refuse(&self, waiting: Vec<(Entry<M>, Answer<Entry<M>>)>) {
         for (entry, sender) in waiting {

@@ -1,8 +1,9 @@
 //! What the system tells an actor.
 
 use sinew_core::{ActorId, ExitReason};
+use sinew_sync::Arc;
 
-use crate::message::Message;
+use crate::notice::Notice;
 
 /// What is in the lane of the system.
 #[derive(Debug)]
@@ -13,8 +14,8 @@ pub(crate) enum Event {
     Exit(Exit),
     /// A child of it has started.
     Started(ActorId),
-    /// A message of the system: a timer, a descriptor.
-    Message(Message),
+    /// A service has something to tell: a timer, a descriptor.
+    Notice(Arc<dyn Notice>),
 }
 
 /// The end of an actor, told to another.

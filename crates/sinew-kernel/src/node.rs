@@ -109,6 +109,7 @@ impl Inner {
                     stop::step(&cell, step);
                 }
             }
+            Fire::Timer(timer) => timer.expire(),
         }
     }
 
