@@ -33,6 +33,7 @@ mod stop;
 mod table;
 mod timer;
 mod timers;
+mod watch;
 
 pub use actor::{Actor, Flow};
 pub use actor_ref::ActorRef;
@@ -46,5 +47,7 @@ pub use message::{Message, Payload};
 pub use node::{Builder, Lifecycle, LocalNode, Node, NodeRef};
 pub use process::{Process, Received};
 pub use sinew_core::{ActorId, ExitReason, Failure, Kind, NameError, NodeId, Resolved};
+pub use sinew_sched::fd::Interest;
 pub use spawn::Spawn;
 pub use timer::{TimerError, TimerId};
+pub use watch::WatchError;

@@ -1,6 +1,7 @@
 //! What the node does for an actor, and undoes at its end.
 
 use std::collections::BTreeMap;
+use std::os::fd::RawFd;
 
 use sinew_sync::Arc;
 
@@ -8,6 +9,7 @@ use crate::cell::Head;
 use crate::failure;
 use crate::timer::{self, TimerId};
 use crate::timers::Expire;
+use crate::watch::Watch;
 
 /// What an actor has of the node's services.
 #[derive(Default)]
@@ -15,6 +17,7 @@ pub(crate) struct Owned {
     /// It has, or had, names, paths or mounts.
     pub(crate) named: bool,
     pub(crate) timers: BTreeMap<TimerId, Arc<dyn Expire>>,
+    pub(crate) watches: BTreeMap<RawFd, Arc<Watch>>,
 }
 
 impl Owned {
@@ -27,5 +30,6 @@ impl Owned {
             // What it was to send is dropped, by code of the actor's.
             failure::contain("a timer's message", head, || timer::end(head.node, &*timer));
         }
+        self.watches.values().for_each(|watch| watch.end());
     }
 }
