@@ -52,6 +52,9 @@ pub enum Unsent {
     /// There is nobody of this name.
     #[error("nobody is called {0:?}")]
     UnknownName(Box<str>),
+    /// The group has no members.
+    #[error("the group {0:?} has no members")]
+    NoMembers(Box<str>),
     /// An actor whose mailbox is full must not wait for itself.
     #[error("an actor cannot wait for room in its own mailbox: use `try_tell`, or a larger mailbox")]
     ToItself,

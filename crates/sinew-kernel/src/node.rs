@@ -16,6 +16,7 @@ use crate::bus::Bus;
 use crate::cell::Head;
 use crate::dead::{DeadLetter, DeadLetters};
 use crate::error::{SendError, SpawnError, Unsent};
+use crate::groups::Groups;
 use crate::message::{Message, Payload};
 use crate::names::Names;
 use crate::spawn::Spawn;
@@ -29,6 +30,7 @@ pub(crate) struct Inner {
     pub(crate) handle: Handle,
     pub(crate) table: Table,
     pub(crate) names: Names,
+    pub(crate) groups: Groups,
     pub(crate) timers: Timers,
     pub(crate) dead_letters: DeadLetters,
     pub(crate) zombies: Zombies,
@@ -184,6 +186,7 @@ impl Builder {
             handle,
             table: Table::new(self.id, self.max_actors),
             names: Names::new(),
+            groups: Groups::default(),
             timers: Timers::new(),
             dead_letters: DeadLetters::default(),
             zombies: Zombies::default(),

@@ -1,8 +1,9 @@
 //! What the node does for an actor, and undoes at its end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::RawFd;
 
+use sinew_core::Name;
 use sinew_sync::Arc;
 
 use crate::cell::Head;
@@ -16,6 +17,7 @@ use crate::watch::Watch;
 pub(crate) struct Owned {
     /// It has, or had, names, paths or mounts.
     pub(crate) named: bool,
+    pub(crate) groups: BTreeSet<Name>,
     pub(crate) timers: BTreeMap<TimerId, Arc<dyn Expire>>,
     pub(crate) watches: BTreeMap<RawFd, Arc<Watch>>,
 }
@@ -25,6 +27,9 @@ impl Owned {
     pub(crate) fn release(self, head: &Head) {
         if self.named {
             head.node.names.release(head.id);
+        }
+        if !self.groups.is_empty() {
+            head.node.groups.release(&self.groups, head.id);
         }
         for timer in self.timers.into_values() {
             // What it was to send is dropped, by code of the actor's.
