@@ -14,7 +14,7 @@ use sinew_sched::{Raised, WaitKind};
 use sinew_sync::Arc;
 
 use crate::actor::Flow;
-use crate::cell::{AnyCell, Cell, Entry, Lane};
+use crate::cell::{AnyCell, Cell, Lane};
 use crate::ctx::Ctx;
 use crate::end;
 use crate::event::{Event, Exit};
@@ -152,13 +152,9 @@ impl<'a, M: Send + 'static> Process<'a, M> {
         let plain = |received| Ok(Some((received, None)));
         loop {
             match cell.take(&mut VecDeque::new(), false) {
-                Taken::One(Entry::Typed(message), _) => {
+                Taken::One(entry, _) => {
                     cell.head.begin();
-                    return plain(Received::Message(message));
-                }
-                Taken::One(Entry::Raw(message), _) => {
-                    cell.head.begin();
-                    return plain(Received::Raw(*message));
+                    return plain(entry.open().map_or_else(Received::Raw, Received::Message));
                 }
                 Taken::Event(Lane::Typed(notice)) => {
                     if let Some(message) = notice.message(&**cell) {

@@ -179,7 +179,10 @@ impl<B: Body> Turn for Run<B> {
                     self.cell.head.begin();
                     let flow = match entry {
                         Entry::Typed(message) => body.message(message, &mut ctx),
-                        Entry::Raw(message) => body.raw(*message, &mut ctx),
+                        entry => match entry.open() {
+                            Ok(message) => body.message(message, &mut ctx),
+                            Err(message) => body.raw(message, &mut ctx),
+                        },
                     };
                     (flow, last)
                 }
