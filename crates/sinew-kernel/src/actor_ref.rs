@@ -256,7 +256,7 @@ fn answered<M: Send + 'static>(cell: &Cell<M>, answer: Option<Entry<M>>) -> Resu
 }
 
 fn typed<M: 'static>(entry: Entry<M>) -> M {
-    entry.open().ok().expect("it was typed")
+    entry.open().expect("it was typed")
 }
 
 impl<M> Clone for ActorRef<M> {

@@ -157,7 +157,7 @@ impl Group {
     /// With the message, if there are no members, or no member takes it.
     pub fn tell_one<M: Send + 'static>(&self, message: M) -> Result<ActorId, SendError<M>> {
         let message = Message::new(ActorId::NOBODY, Kind(0), Payload::value(message));
-        let value = |message: Message| message.payload.downcast::<M>().ok().expect("it comes back as it was");
+        let value = |message: Message| message.payload.downcast::<M>().expect("it comes back as it was");
         self.one(message).map_err(|error| error.map(value))
     }
 

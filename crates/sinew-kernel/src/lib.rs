@@ -33,6 +33,7 @@ mod run;
 mod services;
 mod spawn;
 mod stop;
+pub mod store;
 mod table;
 mod timer;
 mod timers;
