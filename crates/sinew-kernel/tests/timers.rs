@@ -368,3 +368,31 @@ fn timers_of_many_actors_expire_all_while_others_are_set_and_cancelled() {
         assert_eq!(EXPIRED.load(Ordering::Relaxed), 10_000);
     }
 }
+
+#[test]
+fn a_clock_that_jumps_over_several_periods_counts_them_all() {
+    let clock = ManualClock::new();
+    clock.hold(true);
+    let runtime = Runtime::builder().manual_clock(&clock);
+    let node = Node::builder().runtime(runtime).build_current_thread().unwrap();
+    let (sender, expirations) = mpsc::channel();
+    let actor = node.actor().spawn_process::<(), _>(move |process| {
+        process.ctx().set_timer(SECOND, true).unwrap();
+        loop {
+            sender.send(expired(process.recv().ok()).expirations).unwrap();
+        }
+    });
+    let actor = actor.unwrap();
+    let mut after = |duration| {
+        clock.advance(duration);
+        node.run_until_idle();
+        expirations.try_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(after(Duration::ZERO), [0; 0]);
+    assert_eq!(after(5 * SECOND + SECOND / 2), [5]);
+    assert_eq!(after(SECOND / 4), [0; 0]);
+    assert_eq!(after(SECOND / 4 + TICK), [1], "the sixth is as if none had been late");
+    assert_eq!(after(1_000_000 * SECOND), [1_000_000]);
+    actor.kill();
+    node.run_until_idle();
+}
