@@ -94,6 +94,12 @@ pub(crate) struct More {
     pub(crate) services: crate::services::Owned,
     pub(crate) spawned_at: Option<&'static Location<'static>>,
     pub(crate) restarts: u32,
+    /// It was killed.
+    pub(crate) killed: bool,
+    /// Its spawn was refused: nobody ever knew of it.
+    pub(crate) refused: bool,
+    /// Drops what was left in its mailbox, which runs foreign code.
+    pub(crate) left: Option<Box<dyn FnOnce(&Head) + Send>>,
 }
 
 impl Life {
@@ -160,11 +166,13 @@ impl<M: Send + 'static> Cell<M> {
                 if wake {
                     self.head.waker.wake();
                 }
-                self.head.node.dead_letters.overflow(&self.head, oldest.into_letter());
+                self.head.node.dead_letters.overflow(&self.head, oldest.letter());
+                self.head.discard(oldest);
                 Ok(())
             }
             Put::Dropped(entry) => {
-                self.head.node.dead_letters.overflow(&self.head, entry.into_letter());
+                self.head.node.dead_letters.overflow(&self.head, entry.letter());
+                self.head.discard(entry);
                 Ok(())
             }
             Put::Full(entry) => Err((entry, Unsent::Full)),
@@ -212,31 +220,58 @@ impl<M: Send + 'static> Cell<M> {
         event
     }
 
-    /// The turn that runs is about to block.
+    /// The turn that runs is about to block, and looks at its end whether there is more.
     pub(crate) fn blocks(&self) {
+        self.lock().mail.stay_awake();
+        self.lets_in();
+    }
+
+    /// Lets those in who wait, as far as there is room.
+    pub(crate) fn lets_in(&self) {
         let mut state = self.lock();
-        state.mail.stay_awake();
         let admitted = state.mail.admit(self.head.begun());
         self.set_flags(&state.mail);
         drop(state);
         admitted.tell();
     }
 
+    /// Puts back what was taken and not begun. If there is no actor any more, it becomes dead letters.
+    #[cold]
+    pub(crate) fn put_back(&self, mut taken: VecDeque<Entry<M>>) {
+        let put_back = self.lock().mail.put_back(&mut taken);
+        if !put_back {
+            let reason = self.reason();
+            for entry in taken {
+                self.head.node.dead_letters.unhandled(&self.head, entry.letter(), &reason);
+                self.head.discard(entry);
+            }
+        }
+    }
+
     /// Why it ends or has ended.
     pub(crate) fn reason(&self) -> ExitReason {
         self.lock().life.reason()
     }
+
+    /// Why it was asked to stop: what it ends for if it is cancelled before it gets to that.
+    pub(crate) fn asked(&self) -> Option<ExitReason> {
+        let state = self.lock();
+        if state.life.phase >= Phase::Ending {
+            return Some(state.life.reason());
+        }
+        state.mail.events().find_map(|event| match event {
+            Lane::Event(Event::Stop { reason, .. }) => Some(reason.clone()),
+            _ => None,
+        })
+    }
 }
 
-impl<M> Entry<M> {
+impl<M: Send + 'static> Entry<M> {
     /// What is said of it as a dead letter.
-    pub(crate) fn into_letter(self) -> crate::dead::Letter
-    where
-        M: Send + 'static,
-    {
+    pub(crate) fn letter(&self) -> crate::dead::Letter {
         match self {
-            Entry::Typed(message) => crate::dead::Letter::of(message),
-            Entry::Raw(message) => crate::dead::Letter::raw(*message),
+            Entry::Typed(_) => crate::dead::Letter::of::<M>(),
+            Entry::Raw(message) => crate::dead::Letter::raw(message),
         }
     }
 }
@@ -265,6 +300,12 @@ impl Head {
         self.waker.wake();
     }
 
+    /// Drops a message. A destructor that fails hurts nobody else.
+    #[cold]
+    pub(crate) fn discard<T>(&self, message: T) {
+        crate::failure::contain("the destructor of a message", self, || drop(message));
+    }
+
     pub(crate) fn task(&self) -> sinew_sched::TaskId {
         self.waker.task()
     }
@@ -283,7 +324,8 @@ pub(crate) trait AnyCell: Send + Sync {
     /// Does something with its life, under its lock: `what` runs no foreign code, and takes no other lock.
     fn with_life(&self, what: &mut dyn FnMut(&mut Life));
 
-    /// Closes the mailbox for this reason, if it is open: from now on the actor ends. False if it did already.
+    /// Closes the mailbox for this reason, if it is open: from now on the actor ends. False if it did already; then a failure
+    /// still takes the place of a reason that is none.
     fn close(&self, reason: ExitReason) -> bool;
 
     /// The last step of its life: true for whoever made it, who gets what is to be told to whom. What was left in its
@@ -319,16 +361,23 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
     }
 
     fn deliver(&self, message: Message) -> Result<(), SendError<Message>> {
+        let (source, kind) = (message.source, message.kind);
         let entry = match typed::<M>(message) {
             Ok(message) => Entry::Typed(message),
             Err(message) => Entry::Raw(Box::new(message)),
         };
-        self.try_put(entry).map_err(|(entry, why)| SendError::new(untyped(entry, self.head.id), why))
+        self.try_put(entry).map_err(|(entry, why)| {
+            let message = Message { source, kind, ..untyped(entry, self.head.id) };
+            SendError::new(message, why)
+        })
     }
 
     fn push_event(&self, event: Event) -> Result<(), Event> {
         let mut state = self.lock();
-        let put = state.mail.put_event(Lane::Event(event));
+        let put = match event {
+            Event::Kill => state.mail.put_event_first(Lane::Event(event)),
+            event => state.mail.put_event(Lane::Event(event)),
+        };
         if put.is_ok() {
             self.set_flag(LANE);
         }
@@ -352,6 +401,11 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
     fn close(&self, reason: ExitReason) -> bool {
         let mut state = self.lock();
         if state.life.phase >= Phase::Ending {
+            // One that fails or is killed while it ends well has not ended well.
+            if state.life.phase == Phase::Ending && reason.is_abnormal() && !state.life.reason().is_abnormal()
+            {
+                state.life.more().reason = Some(reason);
+            }
             return false;
         }
         state.life.phase = Phase::Ending;
@@ -380,10 +434,16 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
         drop(state);
         self.refuse(waiting);
         let dead = &self.head.node.dead_letters;
-        queue.into_iter().for_each(|entry| dead.unhandled(&self.head, entry.into_letter(), &reason));
-        drop(lane);
+        queue.iter().for_each(|entry| dead.unhandled(&self.head, entry.letter(), &reason));
         drop(task);
-        Some(Box::new(more))
+        let mut more = Box::new(more);
+        if !queue.is_empty() || lane.is_some() {
+            more.left = Some(Box::new(move |head| {
+                queue.into_iter().for_each(|entry| head.discard(entry));
+                lane.into_iter().flat_map(|lane| *lane).for_each(|event| head.discard(event));
+            }));
+        }
+        Some(more)
     }
 
     fn see(&self) -> Seen {

@@ -31,7 +31,8 @@ pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
     };
     let reason = cell.life(|life| life.reason());
     let node = head.node;
-    let More { name, parent, children, links, monitors, monitored, waits, services, .. } = *more;
+    let More { name, parent, children, links, monitors, monitored, waits, services, left, refused, .. } =
+        *more;
     services.release(head);
     for child in children {
         if let Some(child) = node.table.get(child) {
@@ -48,7 +49,10 @@ pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
         linked_end(node, other, exit(Relation::Link));
     }
     for (monitor, watcher) in monitors {
-        tell(node, watcher, Event::Exit(exit(Relation::Monitor(MonitorId(monitor)))));
+        if let Some(watcher) = node.table.get(watcher) {
+            watcher.life(|life| life.more.as_mut().and_then(|more| more.monitored.remove(&monitor)));
+            let _ = watcher.push_event(Event::Exit(exit(Relation::Monitor(MonitorId(monitor))))); // it may have ended
+        }
     }
     for waiting in waits {
         let _ = waiting.send(reason.clone()); // it may wait no more
@@ -59,8 +63,13 @@ pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
         parent.life(|life| life.more.as_mut().map(|more| more.children.remove(&head.id)));
         let _ = parent.push_event(Event::Exit(exit(Relation::Child))); // it may have ended
     }
-    node.lifecycle(|| crate::node::Lifecycle::Ended { actor: head.id, name, reason: reason.clone() });
+    if !refused {
+        node.lifecycle(|| crate::node::Lifecycle::Ended { actor: head.id, name, reason: reason.clone() });
+    }
     node.table.remove(head.id);
+    if let Some(left) = left {
+        left(head);
+    }
     node.gone();
 }
 
@@ -119,6 +128,7 @@ pub(crate) fn unlink(node: &'static Inner, one: ActorId, other: ActorId) {
 pub(crate) fn monitor(watcher: &dyn AnyCell, target: ActorId) -> MonitorId {
     let head = watcher.head();
     let monitor = head.node.next_number();
+    watcher.life(|life| life.more().monitored.insert(monitor, target));
     let ended = match head.node.table.get(target) {
         None => Some(ExitReason::NoConnection),
         Some(target) => target.life(|life| {
@@ -130,12 +140,10 @@ pub(crate) fn monitor(watcher: &dyn AnyCell, target: ActorId) -> MonitorId {
         }),
     };
     let id = MonitorId(monitor);
-    match ended {
-        None => watcher.life(|life| drop(life.more().monitored.insert(monitor, target))),
-        Some(reason) => {
-            let exit = Exit { actor: target, reason, relation: Relation::Monitor(id) };
-            let _ = watcher.push_event(Event::Exit(exit)); // it may be ending
-        }
+    if let Some(reason) = ended {
+        watcher.life(|life| life.more().monitored.remove(&monitor));
+        let exit = Exit { actor: target, reason, relation: Relation::Monitor(id) };
+        let _ = watcher.push_event(Event::Exit(exit)); // it may be ending
     }
     id
 }

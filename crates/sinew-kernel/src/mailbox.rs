@@ -150,8 +150,10 @@ impl<M, E> Mail<M, E> {
         if self.closed {
             return Put::Closed(message);
         }
-        if self.queue.len() + self.taken as usize >= self.capacity as usize
-            && (self.len(begun()) >= self.capacity as usize || self.has_waiting())
+        // Nobody passes those who wait.
+        if self.waiting.is_some()
+            || self.queue.len() + self.taken as usize >= self.capacity as usize
+                && self.len(begun()) >= self.capacity as usize
         {
             return self.overflow(message);
         }
@@ -191,15 +193,16 @@ impl<M, E> Mail<M, E> {
         self.waiting.get_or_insert_default().push_back(Waiting { ticket, message, admitted });
     }
 
-    /// Takes back the message of a sender that waits no longer. None if it was let in, or the mailbox is closed.
-    pub(crate) fn withdraw(&mut self, ticket: u64) -> Option<M> {
+    /// Takes back the message of a sender that waits no longer, with its answer, which is dropped when the lock is free. None if
+    /// it was let in, or the mailbox is closed.
+    pub(crate) fn withdraw(&mut self, ticket: u64) -> Option<(M, Answer<M>)> {
         let waiting = self.waiting.as_mut()?;
         let at = waiting.iter().position(|waiting| waiting.ticket == ticket)?;
-        let message = waiting.remove(at).map(|waiting| waiting.message);
+        let withdrawn = waiting.remove(at);
         if waiting.is_empty() {
             self.waiting = None;
         }
-        message
+        withdrawn.map(|waiting| (waiting.message, waiting.admitted))
     }
 
     pub(crate) fn has_waiting(&self) -> bool {
@@ -234,6 +237,20 @@ impl<M, E> Mail<M, E> {
         Ok(mem::take(&mut self.asleep))
     }
 
+    /// Like [`put_event`](Mail::put_event), before all others.
+    pub(crate) fn put_event_first(&mut self, event: E) -> Result<bool, E> {
+        if self.sealed {
+            return Err(event);
+        }
+        self.lane.get_or_insert_default().push_front(event);
+        Ok(mem::take(&mut self.asleep))
+    }
+
+    /// What is in the lane.
+    pub(crate) fn events(&self) -> impl Iterator<Item = &E> {
+        self.lane.iter().flat_map(|lane| lane.iter())
+    }
+
     pub(crate) fn has_events(&self) -> bool {
         self.lane.is_some()
     }
@@ -248,7 +265,7 @@ impl<M, E> Mail<M, E> {
         more: bool,
     ) -> (Taken<M, E>, Admitted<M>) {
         self.taken = 0;
-        let admitted = if self.waiting.is_some() { self.admit(begun) } else { Admitted(Vec::new()) };
+        let mut admitted = if self.waiting.is_some() { self.admit(begun) } else { Admitted(Vec::new()) };
         if let Some(event) = self.take_event() {
             return (Taken::Event(event), admitted);
         }
@@ -259,6 +276,10 @@ impl<M, E> Mail<M, E> {
         }
         let taken = match self.queue.pop_front() {
             Some(message) => {
+                // Where there is room for one only, those who wait had to wait for this one. Nobody else would wake the actor.
+                if self.queue.is_empty() && self.waiting.is_some() {
+                    admitted.0.append(&mut self.admit(begun).0);
+                }
                 self.asleep = self.queue.is_empty();
                 Taken::One(message, self.asleep && !self.closed)
             }

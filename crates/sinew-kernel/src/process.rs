@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use sinew_core::{ExitReason, Instant};
 use sinew_fiber::Refused;
+use sinew_fiber::raw::ready_to_await;
 use sinew_sched::turn::{After, Turn, wait_until};
 use sinew_sched::{Raised, WaitKind};
 use sinew_sync::Arc;
@@ -38,10 +39,10 @@ use crate::message::Message;
 /// adder.tell(2).unwrap();
 /// adder.join().unwrap();
 /// ```
-pub struct Process<'a, M> {
+pub struct Process<'a, M: Send + 'static> {
     ctx: Ctx<'a, M>,
-    /// What was received and not wanted, oldest first.
-    kept: VecDeque<Received<M>>,
+    /// What has come and was not wanted, oldest first; and whether it came through the queue.
+    kept: VecDeque<(Received<M>, bool)>,
 }
 
 /// What a process receives.
@@ -120,43 +121,47 @@ impl<'a, M: Send + 'static> Process<'a, M> {
         deadline: Option<Instant>,
         mut wanted: impl FnMut(&Received<M>) -> bool,
     ) -> Result<Option<Received<M>>, Refused> {
-        if let Some(at) = self.kept.iter().position(&mut wanted) {
-            return Ok(self.kept.remove(at));
+        let kept = self.kept.iter().position(|(received, _)| wanted(received));
+        if let Some((received, queued)) = kept.and_then(|at| self.kept.remove(at)) {
+            return Ok(Some(self.begin(received, queued)));
         }
         loop {
-            let Some(received) = self.next(deadline)? else { return Ok(None) };
+            let Some((received, queued)) = self.next(deadline)? else { return Ok(None) };
             if wanted(&received) {
-                return Ok(Some(received));
+                return Ok(Some(self.begin(received, queued)));
             }
-            self.kept.push_back(received);
+            self.kept.push_back((received, queued));
         }
     }
 
-    fn next(&mut self, deadline: Option<Instant>) -> Result<Option<Received<M>>, Refused> {
+    fn begin(&self, received: Received<M>, queued: bool) -> Received<M> {
+        if queued {
+            self.ctx.cell.head.begin();
+        }
+        received
+    }
+
+    /// What comes next, and whether it comes through the queue.
+    fn next(&mut self, deadline: Option<Instant>) -> Result<Option<(Received<M>, bool)>, Refused> {
         let cell = self.ctx.cell;
+        ready_to_await()?; // one that always finds a message can be ended as well
         loop {
             match cell.take(&mut VecDeque::new(), false) {
-                Taken::One(Entry::Typed(message), _) => {
-                    cell.head.begin();
-                    return Ok(Some(Received::Message(message)));
-                }
-                Taken::One(Entry::Raw(message), _) => {
-                    cell.head.begin();
-                    return Ok(Some(Received::Raw(*message)));
-                }
-                Taken::Event(Lane::Typed(message)) => return Ok(Some(Received::Message(message))),
+                Taken::One(Entry::Typed(message), _) => return Ok(Some((Received::Message(message), true))),
+                Taken::One(Entry::Raw(message), _) => return Ok(Some((Received::Raw(*message), true))),
+                Taken::Event(Lane::Typed(message)) => return Ok(Some((Received::Message(message), false))),
                 Taken::Event(Lane::Event(event)) => match event {
-                    Event::Message(message) => return Ok(Some(Received::Raw(message))),
-                    Event::Exit(exit) => return Ok(Some(Received::Exit(exit))),
+                    Event::Message(message) => return Ok(Some((Received::Raw(message), false))),
+                    Event::Exit(exit) => return Ok(Some((Received::Exit(exit), false))),
                     Event::Stop { reason, drain } => {
                         if drain {
                             cell.close(reason.clone());
                         }
-                        return Ok(Some(Received::Stop(reason)));
+                        return Ok(Some((Received::Stop(reason), false)));
                     }
-                    Event::Started(_) => (),
+                    Event::Kill | Event::Started(_) => (), // one that was killed is ended where it waits
                 },
-                Taken::End => return Ok(Some(Received::Stop(cell.reason()))),
+                Taken::End => return Ok(Some((Received::Stop(cell.reason()), false))),
                 Taken::Nothing => {
                     if !wait_until(|| cell.has_mail(), deadline, WaitKind::Mailbox)? {
                         return Ok(None);
@@ -165,6 +170,21 @@ impl<'a, M: Send + 'static> Process<'a, M> {
                 Taken::Batch => unreachable!("one at a time was asked for"),
             }
         }
+    }
+}
+
+/// Messages that were kept were not handled: they go back, to become dead letters with the rest.
+impl<M: Send + 'static> Drop for Process<'_, M> {
+    fn drop(&mut self) {
+        if self.kept.is_empty() {
+            return;
+        }
+        let kept = self.kept.drain(..).filter_map(|(received, _)| match received {
+            Received::Message(message) => Some(Entry::Typed(message)),
+            Received::Raw(message) => Some(Entry::Raw(Box::new(message))),
+            Received::Exit(_) | Received::Stop(_) => None,
+        });
+        self.ctx.cell.put_back(kept.collect());
     }
 }
 
@@ -202,8 +222,13 @@ where
         After::Ended
     }
 
+    fn blocks(&self) {
+        self.cell.lets_in();
+    }
+
     fn ended(&self, raised: Option<Raised>) {
         let reason = match (raised, self.flow.take()) {
+            (Some(raised), _) if raised.is_cancelled() => self.cell.asked().unwrap_or(ExitReason::Killed),
             (Some(raised), _) => failure::reason(raised),
             (None, Flow::Exit(reason)) => reason,
             (None, _) => ExitReason::Normal,

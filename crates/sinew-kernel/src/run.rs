@@ -10,11 +10,13 @@
 //! 1. its mailbox is closed: senders are told the reason;
 //! 2. its `stopping` hook runs, unless it failed or was killed;
 //! 3. its state is dropped;
-//! 4. its names, groups, timers and watches are freed;
-//! 5. its children are stopped;
-//! 6. what was left in its mailbox becomes dead letters, and questions in it are answered with the reason;
+//! 4. what was left in its mailbox is counted as dead letters;
+//! 5. its names, groups, timers and watches are freed;
+//! 6. its children are stopped;
 //! 7. those who are linked to it, monitor it, wait for it, and its parent, are told;
-//! 8. its id is unknown.
+//! 8. its id is unknown;
+//! 9. what was left in its mailbox is dropped, so questions in it are answered with the reason. This is foreign code, which may
+//!    fail or block: nobody waits for it.
 
 use std::cell::{Cell as StdCell, RefCell};
 use std::collections::VecDeque;
@@ -75,6 +77,7 @@ impl<B: Body> Run<B> {
                 Flow::Continue
             }
             Lane::Event(Event::Stop { reason, drain: false }) => Flow::Exit(reason),
+            Lane::Event(Event::Kill) => Flow::Exit(ExitReason::Killed),
         }
     }
 
@@ -100,7 +103,7 @@ impl<M: Send + 'static> Drop for Batch<'_, M> {
     #[inline]
     fn drop(&mut self) {
         if self.queue.capacity() > 0 {
-            self.put_back();
+            self.cell.put_back(std::mem::take(&mut self.queue));
         }
     }
 }
@@ -133,18 +136,6 @@ impl<M: Send + 'static> Batch<'_, M> {
                 Taken::Nothing => Step::Idle,
                 Taken::End => Step::End,
             };
-        }
-    }
-
-    #[cold]
-    fn put_back(&mut self) {
-        let mut queue = std::mem::take(&mut self.queue);
-        let put_back = self.cell.lock().mail.put_back(&mut queue);
-        if !put_back {
-            let (head, reason) = (&self.cell.head, self.cell.reason());
-            queue
-                .into_iter()
-                .for_each(|entry| head.node.dead_letters.unhandled(head, entry.into_letter(), &reason));
         }
     }
 }
@@ -199,15 +190,20 @@ impl<B: Body> Turn for Run<B> {
     }
 
     fn ended(&self, raised: Option<Raised>) {
-        let failed = raised.map(failure::reason);
-        let graceful = failed.is_none();
-        if let Some(reason) = failed {
-            self.cell.close(reason);
+        let mut graceful = true;
+        if let Some(raised) = raised {
+            // One that was asked to stop and takes too long is cancelled: it ends as it was asked to.
+            let asked = if raised.is_cancelled() { self.cell.asked() } else { None };
+            graceful = asked.is_some();
+            self.cell.close(asked.unwrap_or_else(|| failure::reason(raised)));
         }
-        let reason = self.cell.reason();
+        let (reason, killed) = {
+            let life = &self.cell.lock().life;
+            (life.reason(), life.more.as_ref().is_some_and(|more| more.killed))
+        };
         let body = self.body.take();
         if let Some(mut body) = body {
-            if graceful && self.progress.get() != Progress::New {
+            if graceful && !killed && self.progress.get() != Progress::New {
                 let hook = || body.stopping(&reason, &mut Ctx::new(&self.cell));
                 failure::contain("the `stopping` hook", &self.cell.head, hook);
             }
