@@ -19,7 +19,7 @@ use sinew_sched::JoinHandle;
 use sinew_sched::chan::oneshot;
 use sinew_sched::turn::Waker;
 use sinew_sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use sinew_sync::{ShortGuard, ShortLock};
+use sinew_sync::{Arc, ShortGuard, ShortLock};
 
 use crate::error::{SendError, Unsent};
 use crate::event::Event;
@@ -90,6 +90,7 @@ pub(crate) struct More {
     pub(crate) traps: bool,
     /// Its parent is told when it has started.
     pub(crate) announces: bool,
+    pub(crate) patience: crate::stop::Patience,
     /// What else has to be undone at its end.
     pub(crate) services: crate::services::Owned,
     pub(crate) spawned_at: Option<&'static Location<'static>>,
@@ -332,6 +333,9 @@ pub(crate) trait AnyCell: Send + Sync {
     /// mailbox is a dead letter.
     fn bury(&self, reason: ExitReason) -> Option<Box<More>>;
 
+    /// Its [`ActorRef`](crate::ActorRef), whatever the type of its messages.
+    fn any_ref(self: Arc<Self>) -> Box<dyn Any>;
+
     /// For onlookers: messages waiting, capacity, the most there were, dropped, phase.
     fn see(&self) -> Seen;
 }
@@ -444,6 +448,10 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
             }));
         }
         Some(more)
+    }
+
+    fn any_ref(self: Arc<Self>) -> Box<dyn Any> {
+        Box::new(crate::actor_ref::ActorRef(self))
     }
 
     fn see(&self) -> Seen {

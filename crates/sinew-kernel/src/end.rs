@@ -45,6 +45,13 @@ pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
         }
     }
     let exit = |relation| Exit { actor: head.id, reason: reason.clone(), relation };
+    // The parent first: whoever learns of the end from one of the others, and asks it, finds that it knows.
+    if let Some(parent) = parent
+        && let Some(parent) = node.table.get(parent)
+    {
+        parent.life(|life| life.more.as_mut().map(|more| more.children.remove(&head.id)));
+        let _ = parent.push_event(Event::Exit(exit(Relation::Child))); // it may have ended
+    }
     for other in links {
         linked_end(node, other, exit(Relation::Link));
     }
@@ -56,12 +63,6 @@ pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
     }
     for waiting in waits {
         let _ = waiting.send(reason.clone()); // it may wait no more
-    }
-    if let Some(parent) = parent
-        && let Some(parent) = node.table.get(parent)
-    {
-        parent.life(|life| life.more.as_mut().map(|more| more.children.remove(&head.id)));
-        let _ = parent.push_event(Event::Exit(exit(Relation::Child))); // it may have ended
     }
     if !refused {
         node.lifecycle(|| crate::node::Lifecycle::Ended { actor: head.id, name, reason: reason.clone() });

@@ -159,7 +159,8 @@ impl<'a, M: Send + 'static> Process<'a, M> {
                         }
                         return Ok(Some((Received::Stop(reason), false)));
                     }
-                    Event::Kill | Event::Started(_) => (), // one that was killed is ended where it waits
+                    // One that was killed is ended where it waits.
+                    Event::Kill | Event::Started(_) | Event::Tick(_) => (),
                 },
                 Taken::End => return Ok(Some((Received::Stop(cell.reason()), false))),
                 Taken::Nothing => {

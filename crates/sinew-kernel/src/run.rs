@@ -13,7 +13,7 @@
 //! 4. what was left in its mailbox is counted as dead letters;
 //! 5. its names, groups, timers and watches are freed;
 //! 6. its children are stopped;
-//! 7. those who are linked to it, monitor it, wait for it, and its parent, are told;
+//! 7. its parent is told, then those who are linked to it, monitor it, or wait for it;
 //! 8. its id is unknown;
 //! 9. what was left in its mailbox is dropped, so questions in it are answered with the reason. This is foreign code, which may
 //!    fail or block: nobody waits for it.
@@ -61,7 +61,10 @@ impl<B: Body> Run<B> {
     fn start(&self, body: &mut B, ctx: &mut Ctx<'_, B::Msg>) -> Flow {
         self.progress.set(Progress::Started);
         let flow = body.started(ctx);
-        end::started(&*self.cell);
+        // One that gives a reason not to go on has not started.
+        if !matches!(flow, Flow::Exit(_)) {
+            end::started(&*self.cell);
+        }
         flow
     }
 
@@ -72,11 +75,8 @@ impl<B: Body> Run<B> {
             Lane::Event(Event::Message(message)) => body.raw(message, ctx),
             Lane::Event(Event::Exit(exit)) => body.exit_of(exit, ctx),
             Lane::Event(Event::Started(child)) => body.child_started(child, ctx),
-            Lane::Event(Event::Stop { reason, drain: true }) => {
-                self.cell.close(reason);
-                Flow::Continue
-            }
-            Lane::Event(Event::Stop { reason, drain: false }) => Flow::Exit(reason),
+            Lane::Event(Event::Tick(ticket)) => body.tick(ticket, ctx),
+            Lane::Event(Event::Stop { reason, drain }) => body.stop(reason, drain, ctx),
             Lane::Event(Event::Kill) => Flow::Exit(ExitReason::Killed),
         }
     }
