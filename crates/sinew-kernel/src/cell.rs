@@ -3,12 +3,13 @@
 //! # Life
 //!
 //! ```text
-//! starting ──(`started` returns)──> running ──(it stops, fails, is stopped)──> ending ──(published)──> dead
+//! starting ──(`started` returns)──> running ──(it stops, fails, is stopped)──> ending ──(over)──> leaving ──(freed)──> dead
 //! ```
 //!
-//! From *ending* on the mailbox is closed and the reason is known. The step to *dead* is made once, by the actor's own task at
-//! its end, or by whoever gives up waiting for it ([zombies](crate::stop)): it takes out everything that others have
-//! to be told, and whoever made it tells them. So there is one exit whatever races.
+//! From *ending* on the mailbox is closed and the reason is known. The step to *leaving* is made once, by the actor's own task at
+//! its end, or by whoever gives up waiting for it ([zombies](crate::stop)): it takes out everything that the actor has of the node,
+//! and whoever made it frees that, makes the step to *dead*, and tells those who are to be told. So there is one exit whatever
+//! races; and who hears of the end, or finds the actor dead, finds its names free.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -26,6 +27,7 @@ use crate::event::Event;
 use crate::mailbox::{Admitted, Answer, Mail, Put, Taken};
 use crate::message::Message;
 use crate::node::Inner;
+use crate::notice::TypedNotice;
 
 /// What is the same for all types of messages.
 pub(crate) struct Head {
@@ -60,6 +62,7 @@ pub(crate) enum Phase {
     Starting,
     Running,
     Ending,
+    Leaving,
     Dead,
 }
 
@@ -125,7 +128,7 @@ pub(crate) enum Entry<M> {
 pub(crate) enum Lane<M> {
     Event(Event),
     /// A message of the actor's own, from a timer.
-    Typed(M),
+    Typed(Arc<dyn TypedNotice<M>>),
 }
 
 impl<M: Send + 'static> Cell<M> {
@@ -316,6 +319,9 @@ impl Head {
 pub(crate) trait AnyCell: Send + Sync {
     fn head(&self) -> &Head;
 
+    /// The cell, for those who know the type of its messages.
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+
     /// Puts a message that was sent by id into the mailbox.
     fn deliver(&self, message: Message) -> Result<(), SendError<Message>>;
 
@@ -329,8 +335,7 @@ pub(crate) trait AnyCell: Send + Sync {
     /// still takes the place of a reason that is none.
     fn close(&self, reason: ExitReason) -> bool;
 
-    /// The last step of its life: true for whoever made it, who gets what is to be told to whom. What was left in its
-    /// mailbox is a dead letter.
+    /// The step to leaving, for whoever makes it, who gets what is to be freed. What was left in its mailbox is a dead letter.
     fn bury(&self, reason: ExitReason) -> Option<Box<More>>;
 
     /// Its [`ActorRef`](crate::ActorRef), whatever the type of its messages.
@@ -364,6 +369,10 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
         &self.head
     }
 
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+
     fn deliver(&self, message: Message) -> Result<(), SendError<Message>> {
         let (source, kind) = (message.source, message.kind);
         let entry = match typed::<M>(message) {
@@ -377,25 +386,10 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
     }
 
     fn push_event(&self, event: Event) -> Result<(), Event> {
-        let mut state = self.lock();
-        let put = match event {
-            Event::Kill => state.mail.put_event_first(Lane::Event(event)),
-            event => state.mail.put_event(Lane::Event(event)),
-        };
-        if put.is_ok() {
-            self.set_flag(LANE);
-        }
-        drop(state);
-        match put {
-            Ok(wake) => {
-                if wake {
-                    self.head.waker.wake();
-                }
-                Ok(())
-            }
-            Err(Lane::Event(event)) => Err(event),
-            Err(Lane::Typed(_)) => unreachable!("it was an event"),
-        }
+        self.push_lane(Lane::Event(event)).map_err(|lane| match lane {
+            Lane::Event(event) => event,
+            Lane::Typed(_) => unreachable!("it was an event"),
+        })
     }
 
     fn with_life(&self, what: &mut dyn FnMut(&mut Life)) {
@@ -423,14 +417,21 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
 
     fn bury(&self, reason: ExitReason) -> Option<Box<More>> {
         let mut state = self.lock();
-        if state.life.phase == Phase::Dead {
+        if state.life.phase >= Phase::Leaving {
             return None;
         }
-        state.life.phase = Phase::Dead;
+        state.life.phase = Phase::Leaving;
         let more = state.life.more();
         let reason = more.reason.get_or_insert(reason).clone();
-        // The reason stays for those who ask later.
-        let more = std::mem::replace(more, More { reason: Some(reason.clone()), ..More::default() });
+        // The reason stays for those who ask later, and those who are to be told stay until it is dead.
+        let left = More {
+            reason: Some(reason.clone()),
+            links: std::mem::take(&mut more.links),
+            monitors: std::mem::take(&mut more.monitors),
+            waits: std::mem::take(&mut more.waits),
+            ..More::default()
+        };
+        let more = std::mem::replace(more, left);
         let waiting = state.mail.close();
         let (queue, lane) = state.mail.drain();
         let task = state.life.task.take();
@@ -468,6 +469,23 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
 }
 
 impl<M: Send + 'static> Cell<M> {
+    /// Puts something into the lane. It is given back if the actor ends.
+    pub(crate) fn push_lane(&self, lane: Lane<M>) -> Result<(), Lane<M>> {
+        let mut state = self.lock();
+        let put = match lane {
+            Lane::Event(Event::Kill) => state.mail.put_event_first(lane),
+            lane => state.mail.put_event(lane),
+        };
+        if put.is_ok() {
+            self.set_flag(LANE);
+        }
+        drop(state);
+        if put? {
+            self.head.waker.wake();
+        }
+        Ok(())
+    }
+
     /// The mailbox is closed: those who wait for room get their messages back.
     fn refuse(&self, waiting: Vec<(Entry<M>, Answer<Entry<M>>)>) {
         for (entry, sender) in waiting {

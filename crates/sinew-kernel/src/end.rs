@@ -29,10 +29,8 @@ pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
     let Some(more) = cell.bury(reason) else {
         return head.node.zombies.remove(head.id); // it was given up, and has ended after all
     };
-    let reason = cell.life(|life| life.reason());
     let node = head.node;
-    let More { name, parent, children, links, monitors, monitored, waits, services, left, refused, .. } =
-        *more;
+    let More { name, parent, children, monitored, services, left, refused, .. } = *more;
     services.release(head);
     for child in children {
         if let Some(child) = node.table.get(child) {
@@ -44,6 +42,12 @@ pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
             target.life(|life| life.more.as_mut().and_then(|more| more.monitors.remove(&monitor)));
         }
     }
+    let (reason, links, monitors, waits) = cell.life(|life| {
+        life.phase = Phase::Dead;
+        let (reason, more) = (life.reason(), life.more());
+        let links = std::mem::take(&mut more.links);
+        (reason, links, std::mem::take(&mut more.monitors), std::mem::take(&mut more.waits))
+    });
     let exit = |relation| Exit { actor: head.id, reason: reason.clone(), relation };
     // The parent first: whoever learns of the end from one of the others, and asks it, finds that it knows.
     if let Some(parent) = parent

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use sinew_core::{ActorId, ExitReason, NodeId};
+use sinew_core::{ActorId, ExitReason, NameError, NodeId};
 use sinew_fiber::Refused;
 
 /// A message that was not sent, and why.
@@ -108,8 +108,8 @@ pub enum SpawnError {
     #[error("the name {0:?} is taken by actor {1}: choose another, or stop that one first")]
     NameTaken(Box<str>, ActorId),
     /// The name cannot be one.
-    #[error("{0:?} is no name: {1}")]
-    BadName(Box<str>, Box<str>),
+    #[error(transparent)]
+    BadName(#[from] NameError),
     /// A mailbox holds at least one message.
     #[error("a mailbox holds at least one message: give it a capacity above zero")]
     NoCapacity,
@@ -122,4 +122,33 @@ pub enum SpawnError {
     /// The node is shutting down.
     #[error("the node is shutting down")]
     ShuttingDown,
+}
+
+impl From<RegisterError> for SpawnError {
+    fn from(error: RegisterError) -> SpawnError {
+        match error {
+            RegisterError::Bad(error) => SpawnError::BadName(error),
+            RegisterError::Taken { name, holder } => SpawnError::NameTaken(name, holder),
+            RegisterError::NoActor(_) => SpawnError::ShuttingDown, // only then has one ended that was not yet started
+        }
+    }
+}
+
+/// Why an actor did not get a name, a path or a mount.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum RegisterError {
+    /// It cannot be one.
+    #[error(transparent)]
+    Bad(#[from] NameError),
+    /// Somebody has it, and keeps it.
+    #[error("{name:?} is taken by actor {holder}: choose another, or unregister that one first")]
+    Taken {
+        /// What was asked for.
+        name: Box<str>,
+        /// Who has it.
+        holder: ActorId,
+    },
+    /// There is no such actor on this node.
+    #[error("there is no actor {0} on this node: it has ended, or never was")]
+    NoActor(ActorId),
 }

@@ -24,6 +24,7 @@ mod mailbox;
 mod message;
 mod names;
 mod node;
+mod notice;
 mod process;
 mod run;
 mod services;
@@ -31,6 +32,7 @@ mod spawn;
 mod stop;
 mod supervisor;
 mod table;
+mod timer;
 mod timers;
 
 pub use actor::{Actor, Flow};
@@ -38,14 +40,17 @@ pub use actor_ref::ActorRef;
 pub use ask::Reply;
 pub use ctx::Ctx;
 pub use dead::{DeadLetter, Why};
-pub use error::{AskError, SendError, SpawnError, Unsent};
+pub use error::{AskError, RegisterError, SendError, SpawnError, Unsent};
 pub use event::{Exit, MonitorId, Relation};
 pub use mailbox::Policy;
 pub use message::{Message, Payload};
 pub use node::{Builder, Lifecycle, LocalNode, Node, NodeRef};
 pub use process::{Process, Received};
-pub use sinew_core::{ActorId, Backoff, ExitReason, Failure, Kind, NodeId, Restart, Strategy};
+pub use sinew_core::{
+    ActorId, Backoff, ExitReason, Failure, Kind, NameError, NodeId, Resolved, Restart, Strategy,
+};
 pub use spawn::Spawn;
 pub use supervisor::{
     ChildCounts, ChildInfo, ChildSpec, ChildState, Supervisor, SupervisorError, SupervisorRef,
 };
+pub use timer::{TimerError, TimerId};

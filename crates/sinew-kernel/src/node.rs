@@ -15,6 +15,7 @@ use crate::actor_ref::ActorRef;
 use crate::bus::Bus;
 use crate::cell::Head;
 use crate::dead::{DeadLetter, DeadLetters};
+use crate::end;
 use crate::error::{SendError, SpawnError, Unsent};
 use crate::event::Event;
 use crate::message::{Message, Payload};
@@ -121,6 +122,7 @@ impl Inner {
                     let _ = cell.push_event(Event::Tick(ticket)); // it may have ended
                 }
             }
+            Fire::Timer(timer) => timer.expire(),
         }
     }
 
@@ -194,7 +196,7 @@ impl Builder {
             id: self.id,
             handle,
             table: Table::new(self.id, self.max_actors),
-            names: Names::default(),
+            names: Names::new(),
             timers: Timers::new(),
             dead_letters: DeadLetters::default(),
             zombies: Zombies::default(),
@@ -453,7 +455,7 @@ impl NodeRef {
     /// The runtime has ended: so have all actors, and those who wait for them are told, whatever still runs on.
     fn bury_all(self) {
         for cell in self.0.table.all() {
-            stop::step(&cell, stop::Step::Bury);
+            end::bury(&*cell, ExitReason::Killed);
         }
     }
 

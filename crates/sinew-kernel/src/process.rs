@@ -22,6 +22,7 @@ use crate::event::{Event, Exit};
 use crate::failure;
 use crate::mailbox::Taken;
 use crate::message::Message;
+use crate::notice::Handled;
 
 /// What a process has of itself: what every actor has, and its messages.
 ///
@@ -41,8 +42,20 @@ use crate::message::Message;
 /// ```
 pub struct Process<'a, M: Send + 'static> {
     ctx: Ctx<'a, M>,
-    /// What has come and was not wanted, oldest first; and whether it came through the queue.
-    kept: VecDeque<(Received<M>, bool)>,
+    /// What has come and was not wanted, oldest first.
+    kept: VecDeque<Item<M>>,
+    /// Who is told that what was received last has been handled, when the next is received.
+    told: Option<Arc<dyn Handled>>,
+}
+
+/// What has come, and from where.
+type Item<M> = (Received<M>, Origin);
+
+enum Origin {
+    Queue,
+    /// A service, which is told when it has been handled.
+    Service(Arc<dyn Handled>),
+    System,
 }
 
 /// What a process receives.
@@ -121,55 +134,68 @@ impl<'a, M: Send + 'static> Process<'a, M> {
         deadline: Option<Instant>,
         mut wanted: impl FnMut(&Received<M>) -> bool,
     ) -> Result<Option<Received<M>>, Refused> {
-        let kept = self.kept.iter().position(|(received, _)| wanted(received));
-        if let Some((received, queued)) = kept.and_then(|at| self.kept.remove(at)) {
-            return Ok(Some(self.begin(received, queued)));
+        if let Some(told) = self.told.take() {
+            told.handled();
         }
-        loop {
-            let Some((received, queued)) = self.next(deadline)? else { return Ok(None) };
-            if wanted(&received) {
-                return Ok(Some(self.begin(received, queued)));
+        let mut found = match self.kept.iter().position(|(received, _)| wanted(received)) {
+            Some(at) => self.kept.remove(at),
+            None => None,
+        };
+        while found.is_none() {
+            let Some(item) = self.next(deadline)? else { return Ok(None) };
+            if wanted(&item.0) {
+                found = Some(item);
+            } else {
+                self.kept.push_back(item);
             }
-            self.kept.push_back((received, queued));
         }
+        Ok(found.map(|(received, origin)| {
+            match origin {
+                Origin::Queue => self.ctx.cell.head.begin(),
+                Origin::Service(told) => self.told = Some(told),
+                Origin::System => (),
+            }
+            received
+        }))
     }
 
-    fn begin(&self, received: Received<M>, queued: bool) -> Received<M> {
-        if queued {
-            self.ctx.cell.head.begin();
-        }
-        received
-    }
-
-    /// What comes next, and whether it comes through the queue.
-    fn next(&mut self, deadline: Option<Instant>) -> Result<Option<(Received<M>, bool)>, Refused> {
+    /// What comes next.
+    fn next(&mut self, deadline: Option<Instant>) -> Result<Option<Item<M>>, Refused> {
         let cell = self.ctx.cell;
         ready_to_await()?; // one that always finds a message can be ended as well
         loop {
-            match cell.take(&mut VecDeque::new(), false) {
-                Taken::One(Entry::Typed(message), _) => return Ok(Some((Received::Message(message), true))),
-                Taken::One(Entry::Raw(message), _) => return Ok(Some((Received::Raw(*message), true))),
-                Taken::Event(Lane::Typed(message)) => return Ok(Some((Received::Message(message), false))),
+            let item = match cell.take(&mut VecDeque::new(), false) {
+                Taken::One(Entry::Typed(message), _) => (Received::Message(message), Origin::Queue),
+                Taken::One(Entry::Raw(message), _) => (Received::Raw(*message), Origin::Queue),
+                Taken::Event(Lane::Typed(notice)) => match notice.message(&**cell) {
+                    Some(message) => (Received::Message(message), Origin::Service(notice)),
+                    None => continue,
+                },
                 Taken::Event(Lane::Event(event)) => match event {
-                    Event::Message(message) => return Ok(Some((Received::Raw(message), false))),
-                    Event::Exit(exit) => return Ok(Some((Received::Exit(exit), false))),
+                    Event::Notice(notice) => match notice.message(&**cell) {
+                        Some(message) => (Received::Raw(message), Origin::Service(notice)),
+                        None => continue,
+                    },
+                    Event::Exit(exit) => (Received::Exit(exit), Origin::System),
                     Event::Stop { reason, drain } => {
                         if drain {
                             cell.close(reason.clone());
                         }
-                        return Ok(Some((Received::Stop(reason), false)));
+                        (Received::Stop(reason), Origin::System)
                     }
                     // One that was killed is ended where it waits.
-                    Event::Kill | Event::Started(_) | Event::Tick(_) => (),
+                    Event::Kill | Event::Started(_) | Event::Tick(_) => continue,
                 },
-                Taken::End => return Ok(Some((Received::Stop(cell.reason()), false))),
+                Taken::End => (Received::Stop(cell.reason()), Origin::System),
                 Taken::Nothing => {
                     if !wait_until(|| cell.has_mail(), deadline, WaitKind::Mailbox)? {
                         return Ok(None);
                     }
+                    continue;
                 }
                 Taken::Batch => unreachable!("one at a time was asked for"),
-            }
+            };
+            return Ok(Some(item));
         }
     }
 }
@@ -180,10 +206,10 @@ impl<M: Send + 'static> Drop for Process<'_, M> {
         if self.kept.is_empty() {
             return;
         }
-        let kept = self.kept.drain(..).filter_map(|(received, _)| match received {
-            Received::Message(message) => Some(Entry::Typed(message)),
-            Received::Raw(message) => Some(Entry::Raw(Box::new(message))),
-            Received::Exit(_) | Received::Stop(_) => None,
+        let kept = self.kept.drain(..).filter_map(|item| match item {
+            (Received::Message(message), Origin::Queue) => Some(Entry::Typed(message)),
+            (Received::Raw(message), Origin::Queue) => Some(Entry::Raw(Box::new(message))),
+            _ => None,
         });
         self.ctx.cell.put_back(kept.collect());
     }
@@ -217,7 +243,7 @@ where
     fn turn(&self) -> After {
         if let Some(body) = self.body.take() {
             end::started(&*self.cell);
-            let mut process = Process { ctx: Ctx::new(&self.cell), kept: VecDeque::new() };
+            let mut process = Process { ctx: Ctx::new(&self.cell), kept: VecDeque::new(), told: None };
             self.flow.set(body(&mut process));
         }
         After::Ended

@@ -71,8 +71,18 @@ impl<B: Body> Run<B> {
     #[cold]
     fn event(&self, lane: Lane<B::Msg>, body: &mut B, ctx: &mut Ctx<'_, B::Msg>) -> Flow {
         match lane {
-            Lane::Typed(message) => body.message(message, ctx),
-            Lane::Event(Event::Message(message)) => body.raw(message, ctx),
+            Lane::Typed(notice) => {
+                let Some(message) = notice.message(&*self.cell) else { return Flow::Continue };
+                let flow = body.message(message, ctx);
+                notice.handled();
+                flow
+            }
+            Lane::Event(Event::Notice(notice)) => {
+                let Some(message) = notice.message(&*self.cell) else { return Flow::Continue };
+                let flow = body.raw(message, ctx);
+                notice.handled();
+                flow
+            }
             Lane::Event(Event::Exit(exit)) => body.exit_of(exit, ctx),
             Lane::Event(Event::Started(child)) => body.child_started(child, ctx),
             Lane::Event(Event::Tick(ticket)) => body.tick(ticket, ctx),

@@ -170,7 +170,7 @@ impl Spawn {
         });
         let (cell, refused) = made.expect("the body was made");
         let dropped = (&*cell as &dyn AnyCell).life(|life| match life.phase {
-            Phase::Dead => Some(task),
+            Phase::Leaving | Phase::Dead => Some(task),
             _ => {
                 if life.phase == Phase::Ending && life.reason() == sinew_core::ExitReason::Killed {
                     task.kill();
@@ -209,7 +209,7 @@ impl Spawn {
             (more.spawned_at, more.patience) = (Some(spawned_at), self.patience);
         }
         if let Some(name) = self.name {
-            node.names.register(&name, cell)?;
+            node.names.register(&name, &**cell)?;
         }
         if let Some(parent) = self.parent {
             let adopted = node.table.get(parent).is_some_and(|parent| {

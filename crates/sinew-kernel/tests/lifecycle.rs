@@ -683,10 +683,12 @@ fn a_flooded_actor_lets_every_other_have_a_turn_after_each_message() {
         actors.push(actor.unwrap());
     }
     node.run_until_idle();
-    (0..1_000).for_each(|n| actors[0].tell(n).unwrap());
-    for quiet in &actors[1..] {
-        (0..10).for_each(|n| quiet.tell(n).unwrap());
-    }
+    drop(node.runtime().spawn(move || {
+        (0..1_000).for_each(|n| actors[0].tell(n).unwrap());
+        for quiet in &actors[1..] {
+            (0..10).for_each(|n| quiet.tell(n).unwrap());
+        }
+    }));
     node.run_until_idle();
     let turns = turns.lock().unwrap();
     assert_eq!(turns.len(), 1_040);
