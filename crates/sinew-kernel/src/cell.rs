@@ -148,8 +148,23 @@ impl<M: Send + 'static> Cell<M> {
     }
 
     /// Puts a message into the mailbox, if it is to be there by now.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn try_put(&self, entry: Entry<M>) -> Result<(), (Entry<M>, Unsent)> {
+        let mut state = self.lock();
+        if !state.mail.has_room() {
+            drop(state);
+            return self.put_if_possible(entry);
+        }
+        let wake = state.mail.push(entry);
+        drop(state);
+        if wake {
+            self.head.waker.wake();
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn put_if_possible(&self, entry: Entry<M>) -> Result<(), (Entry<M>, Unsent)> {
         let put = self.lock().mail.put(entry, || self.head.begun());
         match put {
             Put::In(wake) => {
@@ -197,8 +212,13 @@ impl<M: Send + 'static> Cell<M> {
         }
     }
 
+    /// The next message, if that is all there is to say; see [`Mail::pop`]. Only the actor's task asks.
+    #[inline(always)]
+    pub(crate) fn pop(&self, more: impl FnOnce() -> bool, last: &mut bool) -> Option<Entry<M>> {
+        self.lock().mail.pop(more, last)
+    }
+
     /// What there is for the actor; only its task asks.
-    #[inline]
     pub(crate) fn take(&self, batch: &mut VecDeque<Entry<M>>, more: bool) -> Taken<Entry<M>, Lane<M>> {
         let mut state = self.lock();
         let (taken, admitted) = state.mail.take(self.head.begun(), batch, more);

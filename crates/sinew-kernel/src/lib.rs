@@ -30,6 +30,7 @@ mod run;
 mod services;
 mod spawn;
 mod stop;
+pub mod store;
 mod supervisor;
 mod table;
 mod timer;

@@ -144,8 +144,13 @@ impl<M, E> Mail<M, E> {
         self.capacity
     }
 
+    /// True if there is certainly room.
+    #[inline(always)]
+    pub(crate) fn has_room(&self) -> bool {
+        !self.closed && self.queue.len() + (self.taken as usize) < self.capacity as usize
+    }
+
     /// Puts a message in, as far as the policy goes. `begun` is read if it matters.
-    #[inline]
     pub(crate) fn put(&mut self, message: M, begun: impl Fn() -> u32) -> Put<M> {
         if self.closed {
             return Put::Closed(message);
@@ -160,9 +165,9 @@ impl<M, E> Mail<M, E> {
         Put::In(self.push(message))
     }
 
-    /// True if the actor has to be woken.
-    #[inline]
-    fn push(&mut self, message: M) -> bool {
+    /// Puts a message in, for which there is room. True if the actor has to be woken.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, message: M) -> bool {
         self.queue.push_back(message);
         let seen = self.queue.len() as u32 + self.taken;
         if seen > self.high_water {
@@ -255,9 +260,23 @@ impl<M, E> Mail<M, E> {
         self.lane.is_some()
     }
 
+    /// The next message, if that is all there is to say: no events, nobody who waits, and one message or no `more` wanted. Says
+    /// whether there is nothing behind it. As for [`take`](Mail::take).
+    #[inline(always)]
+    pub(crate) fn pop(&mut self, more: impl FnOnce() -> bool, last: &mut bool) -> Option<M> {
+        let len = self.queue.len();
+        if self.lane.is_some() || self.waiting.is_some() || self.closed || (len != 1 && more()) {
+            return None;
+        }
+        let message = self.queue.pop_front()?;
+        self.taken = 0;
+        self.asleep = len == 1;
+        *last = len == 1;
+        Some(message)
+    }
+
     /// What there is for the actor, which has begun all that it took. `batch` is empty, and filled if `more` than one message
     /// may be taken.
-    #[inline]
     pub(crate) fn take(
         &mut self,
         begun: u32,

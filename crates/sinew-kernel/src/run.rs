@@ -68,6 +68,15 @@ impl<B: Body> Run<B> {
         flow
     }
 
+    #[inline(always)]
+    fn message(&self, entry: Entry<B::Msg>, body: &mut B, ctx: &mut Ctx<'_, B::Msg>) -> Flow {
+        self.cell.head.begin();
+        match entry {
+            Entry::Typed(message) => body.message(message, ctx),
+            Entry::Raw(message) => body.raw(*message, ctx),
+        }
+    }
+
     #[cold]
     fn event(&self, lane: Lane<B::Msg>, body: &mut B, ctx: &mut Ctx<'_, B::Msg>) -> Flow {
         match lane {
@@ -118,34 +127,33 @@ impl<M: Send + 'static> Drop for Batch<'_, M> {
     }
 }
 
-/// What a turn does next.
-enum Step<M> {
-    Event(Lane<M>),
-    /// A message, and whether it is known that there is nothing behind it.
-    Message(Entry<M>, bool),
-    Idle,
-    End,
-}
-
 impl<M: Send + 'static> Batch<'_, M> {
-    #[inline]
-    fn next(&mut self) -> Step<M> {
-        if self.cell.head.flags() != 0
-            && let Some(event) = self.cell.attend()
-        {
-            return Step::Event(event);
+    /// The next message, if there are no events to see to first. Says whether it is known that there is nothing behind it.
+    #[inline(always)]
+    fn next(&mut self, last: &mut bool) -> Option<Entry<M>> {
+        if self.cell.head.flags() != 0 {
+            return None;
+        }
+        if !self.queue.is_empty() {
+            return self.queue.pop_front();
+        }
+        self.cell.pop(|| !others_wait(), last)
+    }
+
+    /// What there is, if it is not a message that is next for sure.
+    #[cold]
+    fn attend(&mut self) -> Taken<Entry<M>, Lane<M>> {
+        if let Some(event) = self.cell.attend() {
+            return Taken::Event(event);
         }
         loop {
             if let Some(entry) = self.queue.pop_front() {
-                return Step::Message(entry, false);
+                return Taken::One(entry, false);
             }
-            return match self.cell.take(&mut self.queue, !others_wait()) {
-                Taken::Batch => continue,
-                Taken::One(entry, last) => Step::Message(entry, last),
-                Taken::Event(event) => Step::Event(event),
-                Taken::Nothing => Step::Idle,
-                Taken::End => Step::End,
-            };
+            match self.cell.take(&mut self.queue, !others_wait()) {
+                Taken::Batch => (),
+                taken => return taken,
+            }
         }
     }
 }
@@ -165,22 +173,23 @@ impl<B: Body> Turn for Run<B> {
         }
         let mut batch = Batch { cell: &self.cell, queue: VecDeque::new() };
         for _ in 0..BATCH {
-            let (flow, last) = match batch.next() {
-                Step::Message(entry, last) => {
-                    self.cell.head.begin();
-                    let flow = match entry {
-                        Entry::Typed(message) => body.message(message, &mut ctx),
-                        Entry::Raw(message) => body.raw(*message, &mut ctx),
-                    };
-                    (flow, last)
+            let mut last = false;
+            let flow = if let Some(entry) = batch.next(&mut last) {
+                self.message(entry, body, &mut ctx)
+            } else {
+                match batch.attend() {
+                    Taken::One(entry, is_last) => {
+                        last = is_last;
+                        self.message(entry, body, &mut ctx)
+                    }
+                    Taken::Event(event) => self.event(event, body, &mut ctx),
+                    Taken::Nothing => return After::Idle,
+                    Taken::End => return After::Ended,
+                    Taken::Batch => continue,
                 }
-                Step::Event(event) => (self.event(event, body, &mut ctx), false),
-                Step::Idle => return After::Idle,
-                Step::End => return After::Ended,
             };
-            match flow {
-                Flow::Continue => (),
-                flow => return self.leave(flow),
+            if !matches!(flow, Flow::Continue) {
+                return self.leave(flow);
             }
             // Whoever has put something in behind the last message has woken us, and the task's state word knows; unless this
             // turn has blocked, which uses that up.

@@ -253,7 +253,8 @@ unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
     Ran::Ended
 }
 
-const VTABLE: RawWakerVTable = RawWakerVTable::new(clone_waker, wake, wake, |_| ());
+/// Wakers of ours are known by its address. A static has one; a constant would have one in each crate that polls futures.
+static VTABLE: RawWakerVTable = RawWakerVTable::new(clone_waker, wake, wake, |_| ());
 
 fn clone_waker(id: *const ()) -> RawWaker {
     RawWaker::new(id, &VTABLE)
@@ -270,8 +271,7 @@ pub(crate) fn waker_of(id: TaskId) -> Waker {
     unsafe { Waker::from_raw(RawWaker::new(ptr::without_provenance(id.as_u64() as usize), &VTABLE)) }
 }
 
-/// The task that `waker` wakes, if it is one of ours. (A copy of the table that the compiler made counts as a stranger,
-/// who is woken too.)
+/// The task that `waker` wakes, if it is one of ours.
 pub(crate) fn task_of(waker: &Waker) -> Option<TaskRef> {
     let ours = ptr::eq(waker.vtable(), &VTABLE);
     ours.then(|| TaskRef::of(TaskId::from_u64(waker.data().addr() as u64)))

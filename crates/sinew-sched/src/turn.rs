@@ -55,19 +55,19 @@ pub enum After {
 }
 
 /// Wakes a body that runs in turns, or the blocked call in it. It may be stale.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Waker(TaskId);
+#[derive(Clone, Copy)]
+pub struct Waker(TaskRef);
 
 impl Waker {
     /// Has the body run a turn, if it is idle or becomes so.
     #[inline]
     pub fn wake(self) {
-        worker::unpark(TaskRef::of(self.0));
+        worker::unpark(self.0);
     }
 
     /// The task that it wakes.
     pub fn task(self) -> TaskId {
-        self.0
+        TaskId::new(self.0.task.id().index() as u32, self.0.generation)
     }
 }
 
@@ -79,12 +79,12 @@ impl Handle {
         let worker = worker::current().filter(|worker| ptr::eq(worker.shared, shared));
         if worker.is_none() && !shared.count_outside() {
             let handle = over(shared, cancelled());
-            make(Waker(handle.id())).ended(Some(cancelled()));
+            make(Waker(handle.task().reference())).ended(Some(cancelled()));
             return handle;
         }
         let task = worker.map_or_else(|| shared.take_slot(), |worker| worker.take_slot());
         let stamp = worker.map_or_else(|| shared.stamp(), |worker| worker.stamp());
-        let body = make(Waker(task.id()));
+        let body = make(Waker(task.reference()));
         // SAFETY: a fresh slot, with a table for what is put there.
         let handle = unsafe {
             task.prepare(body, turn_table::<T>(), shared, stamp);
