@@ -11,7 +11,7 @@
 //! and whoever made it frees that, makes the step to *dead*, and tells those who are to be told. So there is one exit whatever
 //! races; and who hears of the end, or finds the actor dead, finds its names free.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::Location;
 
@@ -24,6 +24,7 @@ use sinew_sync::{Arc, ShortGuard, ShortLock};
 
 use crate::error::{SendError, Unsent};
 use crate::event::Event;
+use crate::limits::Queued;
 use crate::mailbox::{Admitted, Answer, Mail, Put, Taken};
 use crate::message::Message;
 use crate::node::Inner;
@@ -120,8 +121,8 @@ impl Life {
 /// A message in the queue.
 pub(crate) enum Entry<M> {
     Typed(M),
-    /// One that was sent by id, to an actor whose messages are of another type.
-    Raw(Box<Message>),
+    /// One that was sent by id, to an actor whose messages are of another type, or whose bytes are counted.
+    Raw(Box<Queued>),
 }
 
 /// Something in the lane.
@@ -145,6 +146,24 @@ impl<M: Send + 'static> Cell<M> {
 
     pub(crate) fn lock(&self) -> ShortGuard<'_, State<M>> {
         self.state.lock()
+    }
+
+    /// A message as it lies in the mailbox. It is counted there if it is one of bytes.
+    #[inline]
+    pub(crate) fn entry(&self, message: M) -> Result<Entry<M>, SendError<M>> {
+        if TypeId::of::<M>() == TypeId::of::<Message>() && self.head.node.budget.is_limited() {
+            return self.counted(message);
+        }
+        Ok(Entry::Typed(message))
+    }
+
+    #[cold]
+    fn counted(&self, message: M) -> Result<Entry<M>, SendError<M>> {
+        let own = |message| typed::<M>(message).expect("the actor's messages are of this type");
+        match self.head.node.budget.charge(untyped(Entry::Typed(message), self.head.id)) {
+            Ok(queued) => Ok(Entry::queued(queued)),
+            Err((message, why)) => Err(SendError::new(own(message), why)),
+        }
     }
 
     /// Puts a message into the mailbox, if it is to be there by now.
@@ -291,11 +310,31 @@ impl<M: Send + 'static> Cell<M> {
 }
 
 impl<M: Send + 'static> Entry<M> {
+    /// A message that was sent by id.
+    fn queued(queued: Queued) -> Entry<M> {
+        if queued.is_charged() {
+            return Entry::Raw(Box::new(queued));
+        }
+        match typed::<M>(queued.message) {
+            Ok(message) => Entry::Typed(message),
+            Err(message) => Entry::Raw(Box::new(Queued::uncounted(message))),
+        }
+    }
+
     /// What is said of it as a dead letter.
     pub(crate) fn letter(&self) -> crate::dead::Letter {
         match self {
             Entry::Typed(_) => crate::dead::Letter::of::<M>(),
-            Entry::Raw(message) => crate::dead::Letter::raw(message),
+            Entry::Raw(queued) => crate::dead::Letter::raw(&queued.message),
+        }
+    }
+
+    /// The message, which is about to be handled: of the actor's own type, or not.
+    #[inline]
+    pub(crate) fn open(self) -> Result<M, Message> {
+        match self {
+            Entry::Typed(message) => Ok(message),
+            Entry::Raw(queued) => typed(queued.message),
         }
     }
 }
@@ -395,10 +434,9 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
 
     fn deliver(&self, message: Message) -> Result<(), SendError<Message>> {
         let (source, kind) = (message.source, message.kind);
-        let entry = match typed::<M>(message) {
-            Ok(message) => Entry::Typed(message),
-            Err(message) => Entry::Raw(Box::new(message)),
-        };
+        let queued = self.head.node.budget.charge(message);
+        let queued = queued.map_err(|(message, why)| SendError::new(message, why))?;
+        let entry = Entry::queued(queued);
         self.try_put(entry).map_err(|(entry, why)| {
             let message = Message { source, kind, ..untyped(entry, self.head.id) };
             SendError::new(message, why)
@@ -527,7 +565,7 @@ fn typed<M: 'static>(message: Message) -> Result<M, Message> {
 /// The other way round, for a message that comes back.
 fn untyped<M: Send + 'static>(entry: Entry<M>, dest: ActorId) -> Message {
     match entry {
-        Entry::Raw(message) => *message,
+        Entry::Raw(queued) => queued.message,
         Entry::Typed(message) => {
             let mut message = Some(message);
             if let Some(same) = (&mut message as &mut dyn Any).downcast_mut::<Option<Message>>() {

@@ -52,6 +52,9 @@ pub enum Unsent {
     /// There is nobody of this name.
     #[error("nobody is called {0:?}")]
     UnknownName(Box<str>),
+    /// The group has no members.
+    #[error("the group {0:?} has no members")]
+    NoMembers(Box<str>),
     /// An actor whose mailbox is full must not wait for itself.
     #[error("an actor cannot wait for room in its own mailbox: use `try_tell`, or a larger mailbox")]
     ToItself,
@@ -60,9 +63,16 @@ pub enum Unsent {
     Refused(#[from] Refused),
     /// The node has as many bytes queued as it may.
     #[error(
-        "the node has {0} bytes queued, which is as much as it may: raise `Builder::max_queued_bytes`, or send less"
+        "the node has {queued} of {most} bytes queued, and no room for {bytes}: raise `Builder::max_queued_bytes`, or send less"
     )]
-    NodeFull(usize),
+    NodeFull {
+        /// How many bytes the message has.
+        bytes: usize,
+        /// How many the node had queued.
+        queued: usize,
+        /// How many it may have.
+        most: usize,
+    },
     /// There is no connection to the actor's node.
     #[error("there is no connection to node {}", .0.0)]
     NoConnection(NodeId),

@@ -19,13 +19,18 @@ mod end;
 mod error;
 mod event;
 mod failure;
+mod groups;
 mod layout;
+mod limits;
 mod mailbox;
 mod message;
+#[cfg(all(test, not(loom)))]
+mod models;
 mod names;
 mod node;
 mod notice;
 mod process;
+mod router;
 mod run;
 mod services;
 mod spawn;
@@ -35,6 +40,7 @@ mod supervisor;
 mod table;
 mod timer;
 mod timers;
+mod watch;
 
 pub use actor::{Actor, Flow};
 pub use actor_ref::ActorRef;
@@ -43,6 +49,7 @@ pub use ctx::Ctx;
 pub use dead::{DeadLetter, Why};
 pub use error::{AskError, RegisterError, SendError, SpawnError, Unsent};
 pub use event::{Exit, MonitorId, Relation};
+pub use groups::{Group, Sent};
 pub use mailbox::Policy;
 pub use message::{Message, Payload};
 pub use node::{Builder, Lifecycle, LocalNode, Node, NodeRef};
@@ -50,8 +57,10 @@ pub use process::{Process, Received};
 pub use sinew_core::{
     ActorId, Backoff, ExitReason, Failure, Kind, NameError, NodeId, Resolved, Restart, Strategy,
 };
+pub use sinew_sched::fd::Interest;
 pub use spawn::Spawn;
 pub use supervisor::{
     ChildCounts, ChildInfo, ChildSpec, ChildState, Supervisor, SupervisorError, SupervisorRef,
 };
 pub use timer::{TimerError, TimerId};
+pub use watch::WatchError;

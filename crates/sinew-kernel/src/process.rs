@@ -20,6 +20,7 @@ use crate::ctx::Ctx;
 use crate::end;
 use crate::event::{Event, Exit};
 use crate::failure;
+use crate::limits::Queued;
 use crate::mailbox::Taken;
 use crate::message::Message;
 use crate::notice::Handled;
@@ -165,8 +166,9 @@ impl<'a, M: Send + 'static> Process<'a, M> {
         ready_to_await()?; // one that always finds a message can be ended as well
         loop {
             let item = match cell.take(&mut VecDeque::new(), false) {
-                Taken::One(Entry::Typed(message), _) => (Received::Message(message), Origin::Queue),
-                Taken::One(Entry::Raw(message), _) => (Received::Raw(*message), Origin::Queue),
+                Taken::One(entry, _) => {
+                    (entry.open().map_or_else(Received::Raw, Received::Message), Origin::Queue)
+                }
                 Taken::Event(Lane::Typed(notice)) => match notice.message(&**cell) {
                     Some(message) => (Received::Message(message), Origin::Service(notice)),
                     None => continue,
@@ -208,7 +210,7 @@ impl<M: Send + 'static> Drop for Process<'_, M> {
         }
         let kept = self.kept.drain(..).filter_map(|item| match item {
             (Received::Message(message), Origin::Queue) => Some(Entry::Typed(message)),
-            (Received::Raw(message), Origin::Queue) => Some(Entry::Raw(Box::new(message))),
+            (Received::Raw(message), Origin::Queue) => Some(Entry::Raw(Box::new(Queued::uncounted(message)))),
             _ => None,
         });
         self.ctx.cell.put_back(kept.collect());

@@ -73,7 +73,15 @@ impl<B: Body> Run<B> {
         self.cell.head.begin();
         match entry {
             Entry::Typed(message) => body.message(message, ctx),
-            Entry::Raw(message) => body.raw(*message, ctx),
+            entry => self.opened(entry, body, ctx),
+        }
+    }
+
+    #[inline(never)]
+    fn opened(&self, entry: Entry<B::Msg>, body: &mut B, ctx: &mut Ctx<'_, B::Msg>) -> Flow {
+        match entry.open() {
+            Ok(message) => body.message(message, ctx),
+            Err(message) => body.raw(message, ctx),
         }
     }
 

@@ -318,8 +318,8 @@ impl<M: Send + 'static> Ctx<'_, M> {
         loop {
             let Some(id) = TimerId::new(head.node.timers.next_id()) else { continue };
             let state = self.cell.lock();
-            let taken = |more: &Box<crate::cell::More>| more.services.timers.contains_key(&id);
-            if !state.life.more.as_ref().is_some_and(taken) {
+            let more = state.life.more.as_ref();
+            if !more.is_some_and(|more| more.services.timers.contains_key(&id)) {
                 return id;
             }
         }

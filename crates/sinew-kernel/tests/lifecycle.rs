@@ -345,7 +345,7 @@ fn a_panic_anywhere_ends_its_actor_alone() {
     });
 }
 
-// L13
+// L20
 #[test]
 fn a_failure_while_it_drains_is_its_reason() {
     with_nodes(|node| {
@@ -417,7 +417,7 @@ fn a_sender_does_not_fail_for_the_message_that_its_own_displaces() {
     node.run_until_idle();
 }
 
-// L15
+// L15, T7
 #[test]
 fn a_zombie_is_reported_and_its_end_is_told_once() {
     // The node's own work must not depend on the worker that is stuck, whichever that is.

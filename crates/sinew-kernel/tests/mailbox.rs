@@ -432,7 +432,7 @@ fn a_mailbox_of_one_passes_everything_on() {
     });
 }
 
-// O8: the moment at which a sender gives up against the moment at which it is let in.
+// D2, O8: the moment at which a sender gives up against the moment at which it is let in.
 #[test]
 fn a_message_is_either_handled_or_given_back_whatever_races() {
     with_nodes(|node| {
@@ -460,7 +460,7 @@ fn a_message_is_either_handled_or_given_back_whatever_races() {
     });
 }
 
-// D1
+// D6
 #[test]
 fn dead_letters_are_counted_one_by_one_and_told_to_subscribers() {
     let (node, _clock) = local();

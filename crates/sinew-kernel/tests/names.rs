@@ -16,8 +16,11 @@ fn idle(node: &Node) -> ActorRef<Message> {
     node.actor().spawn_raw((), |_, _, _| Flow::Continue).unwrap()
 }
 
+/// The source, the kind and the bytes of a message.
+type Seen = (ActorId, Kind, Vec<u8>);
+
 /// A raw behaviour that hands on what it gets.
-fn tap(node: &Node) -> (ActorRef<Message>, mpsc::Receiver<(ActorId, Kind, Vec<u8>)>) {
+fn tap(node: &Node) -> (ActorRef<Message>, mpsc::Receiver<Seen>) {
     let (sender, receiver) = mpsc::channel();
     let tap = node.actor().spawn_raw(sender, |sender, message, _| {
         sender.send((message.source, message.kind, message.payload.bytes().to_vec())).unwrap();
