@@ -492,13 +492,11 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
         let more = std::mem::replace(more, left);
         let waiting = state.mail.close();
         let (queue, lane) = state.mail.drain();
-        let task = state.life.task.take();
         self.set_flags(&state.mail);
         drop(state);
         self.refuse(waiting);
         let dead = &self.head.node.dead_letters;
         queue.iter().for_each(|entry| dead.unhandled(&self.head, entry.letter(), &reason));
-        drop(task);
         let mut more = Box::new(more);
         if !queue.is_empty() || lane.is_some() {
             more.left = Some(Box::new(move |head| {

@@ -42,6 +42,11 @@ pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
             target.life(|life| life.more.as_mut().and_then(|more| more.monitors.remove(&monitor)));
         }
     }
+    if let Some(left) = left {
+        left(head);
+    }
+    let task = cell.life(|life| life.task.take()); // until now it could be killed
+    drop(task);
     let (reason, links, monitors, waits) = cell.life(|life| {
         life.phase = Phase::Dead;
         let (reason, more) = (life.reason(), life.more());
@@ -72,9 +77,6 @@ pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
         node.lifecycle(|| crate::node::Lifecycle::Ended { actor: head.id, name, reason: reason.clone() });
     }
     node.table.remove(head.id);
-    if let Some(left) = left {
-        left(head);
-    }
     node.gone();
 }
 

@@ -13,10 +13,10 @@
 //! 4. what was left in its mailbox is counted as dead letters;
 //! 5. its names, groups, timers and watches are freed;
 //! 6. its children are stopped;
-//! 7. its parent is told, then those who are linked to it, monitor it, or wait for it;
-//! 8. its id is unknown;
-//! 9. what was left in its mailbox is dropped, so questions in it are answered with the reason. This is foreign code, which may
-//!    fail or block: nobody waits for it.
+//! 7. what was left in its mailbox is dropped, so questions in it are answered with the reason. This is foreign code: that it fails
+//!    is reported, and where it blocks it can be killed;
+//! 8. its parent is told, then those who are linked to it, monitor it, or wait for it;
+//! 9. its id is unknown.
 
 use std::cell::{Cell as StdCell, RefCell};
 use std::collections::VecDeque;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kit::{Hooked, local, with_nodes};
 use sinew_kernel::{ActorRef, AskError, ExitReason, Flow, Node, Policy, Reply, Unsent};
-use sinew_sched::{ManualClock, Reason, Runtime, spawn, spawn_future};
+use sinew_sched::{ManualClock, Reason, Runtime, spawn_future};
 
 enum Ask {
     Echo(u64, Reply<u64>),
@@ -15,8 +15,8 @@ enum Ask {
     Forget(Reply<u64>),
     Keep(Reply<u64>),
     HandOn(ActorRef<Ask>, Reply<u64>),
-    /// Asks this one the same.
-    Of(ActorRef<Ask>, Reply<Result<u64, AskError>>),
+    /// Asks the first of these about the rest; of none it knows.
+    Of(Vec<ActorRef<Ask>>, Reply<Result<u64, AskError>>),
     Stop(Reply<u64>),
 }
 
@@ -29,10 +29,12 @@ fn oracle() -> Hooked<Ask> {
             Ask::Forget(reply) => drop(reply),
             Ask::Keep(reply) => kept.push(reply),
             Ask::HandOn(to, reply) => to.tell(Ask::Panic(reply)).unwrap(),
-            Ask::Of(other, reply) => {
-                let answer = other.ask_timeout(|reply| Ask::Of(other.clone(), reply), Duration::from_secs(3));
+            Ask::Of(mut path, reply) if !path.is_empty() => {
+                let next = path.remove(0);
+                let answer = next.ask_timeout(|reply| Ask::Of(path, reply), Duration::from_secs(3));
                 reply.send(answer.and_then(|inner| inner));
             }
+            Ask::Of(_, reply) => reply.send(Ok(1)),
             Ask::Stop(reply) => {
                 kept.push(reply);
                 return Flow::Stop;
@@ -165,18 +167,10 @@ fn two_actors_that_ask_each_other_time_out_and_go_on() {
     let runtime = Runtime::builder().workers(2).manual_clock(&clock);
     let node = Node::builder().runtime(runtime).build().unwrap();
     let (one, other) = (node.spawn(oracle()).unwrap(), node.spawn(oracle()).unwrap());
-    let (asked, back) = (one.clone(), other.clone());
-    let outcome = node.run(move || {
-        // The first asks the second, which asks the first, which waits.
-        let (first, second) = (asked.clone(), back.clone());
-        let crossed =
-            spawn(move || second.ask_timeout(|reply| Ask::Of(first, reply), Duration::from_secs(60)));
-        let answer = asked.ask_timeout(|reply| Ask::Of(back, reply), Duration::from_secs(60)).unwrap();
-        (answer, crossed.join().unwrap().unwrap())
-    });
-    let (answer, crossed) = outcome.unwrap();
+    let (asked, path) = (one.clone(), vec![other.clone(), one.clone()]);
+    let answer = node.run(move || asked.ask_timeout(|reply| Ask::Of(path, reply), Duration::from_secs(60)).unwrap());
+    let answer = answer.unwrap();
     assert!(matches!(answer, Err(AskError::TimedOut(_))), "{answer:?}");
-    assert!(crossed.is_err(), "{crossed:?}");
     for actor in [&one, &other] {
         let asked = actor.clone();
         assert_eq!(node.run(move || asked.ask(|reply| Ask::Echo(1, reply)).unwrap()).unwrap(), 1);
