@@ -147,7 +147,9 @@ impl<M, E> Mail<M, E> {
     /// True if there is certainly room, and nobody waits for it.
     #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {
-        !self.closed && self.waiting.is_none() && self.queue.len() + (self.taken as usize) < self.capacity as usize
+        !self.closed
+            && self.waiting.is_none()
+            && self.queue.len() + (self.taken as usize) < self.capacity as usize
     }
 
     /// Puts a message in, as far as the policy goes. `begun` is read if it matters.

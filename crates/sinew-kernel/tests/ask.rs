@@ -168,7 +168,8 @@ fn two_actors_that_ask_each_other_time_out_and_go_on() {
     let node = Node::builder().runtime(runtime).build().unwrap();
     let (one, other) = (node.spawn(oracle()).unwrap(), node.spawn(oracle()).unwrap());
     let (asked, path) = (one.clone(), vec![other.clone(), one.clone()]);
-    let answer = node.run(move || asked.ask_timeout(|reply| Ask::Of(path, reply), Duration::from_secs(60)).unwrap());
+    let answer =
+        node.run(move || asked.ask_timeout(|reply| Ask::Of(path, reply), Duration::from_secs(60)).unwrap());
     let answer = answer.unwrap();
     assert!(matches!(answer, Err(AskError::TimedOut(_))), "{answer:?}");
     for actor in [&one, &other] {
