@@ -24,6 +24,8 @@ mod layout;
 mod limits;
 mod mailbox;
 mod message;
+#[cfg(all(test, not(loom)))]
+mod models;
 mod names;
 mod node;
 mod notice;
@@ -52,7 +54,9 @@ pub use mailbox::Policy;
 pub use message::{Message, Payload};
 pub use node::{Builder, Lifecycle, LocalNode, Node, NodeRef};
 pub use process::{Process, Received};
-pub use sinew_core::{ActorId, Backoff, ExitReason, Failure, Kind, NameError, NodeId, Resolved, Restart, Strategy};
+pub use sinew_core::{
+    ActorId, Backoff, ExitReason, Failure, Kind, NameError, NodeId, Resolved, Restart, Strategy,
+};
 pub use sinew_sched::fd::Interest;
 pub use spawn::Spawn;
 pub use supervisor::{
