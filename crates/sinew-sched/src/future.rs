@@ -29,7 +29,7 @@ use crate::shared::Shared;
 use crate::sleep::OwnTimers;
 use crate::slots::TaskId;
 use crate::spawn::{Configured, Options, options_of, over, spawn_on};
-use crate::task::{Kind, Ran, Table, Task, TaskRef, drop_result, never_blocks, no_options};
+use crate::task::{Kind, Ran, Table, Task, TaskRef, drop_result, never_blocks, no_options, no_tag};
 use crate::worker;
 
 /// Starts a task that polls `future`, on the runtime that runs the caller. Unlike a body that blocks it needs no stack
@@ -184,6 +184,7 @@ pub(crate) fn future_table<P: Polled>() -> &'static Table {
             drop_result: drop_result::<<P::Future as Future>::Output>,
             options: P::OPTIONS,
             blocks: never_blocks,
+            tag: no_tag,
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::future::future_table;
 use crate::join::JoinHandle;
 use crate::scope::{Children, End, cancelled};
 use crate::shared::Shared;
-use crate::task::{Kind, Ran, Table, Task, drop_result, never_blocks, no_options};
+use crate::task::{Kind, Ran, Table, Task, drop_result, never_blocks, no_options, no_tag};
 use crate::worker;
 
 /// What a task was started with besides its body.
@@ -339,6 +339,7 @@ where
         drop_result: drop_result::<T>,
         options: no_options,
         blocks: never_blocks,
+        tag: no_tag,
     }
 }
 
@@ -354,6 +355,7 @@ where
             drop_result: drop_result::<T>,
             options: options_of::<Configured<F>>,
             blocks: never_blocks,
+            tag: no_tag,
         },
         _ => &Table {
             kind: Kind::Thunk,
@@ -362,6 +364,7 @@ where
             drop_result: drop_result::<T>,
             options: options_of::<Configured<F>>,
             blocks: never_blocks,
+            tag: no_tag,
         },
     }
 }

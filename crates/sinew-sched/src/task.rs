@@ -97,6 +97,8 @@ pub(crate) struct Table {
     pub(crate) options: unsafe fn(&Task) -> *const Options,
     /// Tells a body that runs in turns that its turn blocks.
     pub(crate) blocks: unsafe fn(&'static Task),
+    /// What a body that runs in turns says that it is.
+    pub(crate) tag: unsafe fn(&'static Task) -> u64,
 }
 
 const _: () = assert!(sinew_sync::MODEL || size_of::<Task>() == 128, "two cache lines");
@@ -205,6 +207,11 @@ impl Task {
     #[inline]
     pub(crate) fn table(&self) -> &'static Table {
         self.table.get().expect("a spawned task has a table")
+    }
+
+    /// From now on it is run and taken by another table. Only whoever runs the task says so.
+    pub(crate) fn set_table(&self, table: &'static Table) {
+        self.table.set(Some(table));
     }
 
     pub(crate) fn reference(&'static self) -> TaskRef {
@@ -332,6 +339,7 @@ impl Task {
             drop_result: drop_result::<T>,
             options: no_options,
             blocks: never_blocks,
+            tag: no_tag,
         }));
         // SAFETY: the caller's promise.
         unsafe { self.end(outcome) };
@@ -414,9 +422,10 @@ static RAISED: Table = Table {
     drop_result: drop_raised,
     options: no_options,
     blocks: never_blocks,
+    tag: no_tag,
 };
 
-unsafe fn never_again(_: &'static Task, _: &Core) -> Ran {
+pub(crate) unsafe fn never_again(_: &'static Task, _: &Core) -> Ran {
     unreachable!("a task that has ended does not run");
 }
 
@@ -447,6 +456,15 @@ pub(crate) unsafe fn drop_result<T>(task: &'static Task) {
 ///
 /// None is needed.
 pub(crate) unsafe fn never_blocks(_: &'static Task) {}
+
+/// A body that does not run in turns.
+///
+/// # Safety
+///
+/// None is needed.
+pub(crate) unsafe fn no_tag(_: &'static Task) -> u64 {
+    0
+}
 
 /// A body without options.
 ///

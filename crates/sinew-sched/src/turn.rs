@@ -25,7 +25,9 @@ use crate::reach;
 use crate::scope::cancelled;
 use crate::slots::TaskId;
 use crate::spawn::over;
-use crate::task::{Kind, Ran, Table, Task, TaskRef, drop_result, no_options};
+use crate::task::{
+    Kind, Ran, Table, Task, TaskRef, drop_result, never_again, never_blocks, no_options, no_tag,
+};
 use crate::wait;
 use crate::worker;
 
@@ -38,6 +40,11 @@ pub trait Turn: Send + 'static {
     /// The turn that runs is about to give up its worker in the middle, and to use up wake-ups that came during it: at its end
     /// it has to look itself whether there is more to do. Must not block or panic.
     fn blocks(&self) {}
+
+    /// A number that says who it is to code that it runs ([`current_tag`]). Must not block or panic.
+    fn tag(&self) -> u64 {
+        0
+    }
 
     /// There are no more turns: it said so, or `raised` ended one, or it was cancelled while it was idle. It may block.
     fn ended(&self, raised: Option<Raised>);
@@ -126,6 +133,12 @@ pub fn current() -> Option<TaskId> {
     worker::current_task().map(Task::id)
 }
 
+/// The [tag](Turn::tag) of the body whose turn runs the caller; zero if there is none.
+pub fn current_tag() -> u64 {
+    // SAFETY: the task runs on this thread; while its body is dropped it has another table.
+    worker::current_task().map_or(0, |task| unsafe { (task.table().tag)(task) })
+}
+
 /// The number of the worker that runs the caller.
 #[inline]
 pub fn worker_index() -> Option<usize> {
@@ -141,9 +154,21 @@ fn turn_table<T: Turn>() -> &'static Table {
             drop_result: drop_result::<()>,
             options: no_options,
             blocks: blocks::<T>,
+            tag: tag::<T>,
         }
     }
 }
+
+/// For a body that is being dropped: it is asked nothing any more.
+static LEAVING: Table = Table {
+    kind: Kind::Turn,
+    configured: false,
+    run: never_again,
+    drop_result: drop_result::<()>,
+    options: no_options,
+    blocks: never_blocks,
+    tag: no_tag,
+};
 
 /// # Safety
 ///
@@ -151,6 +176,14 @@ fn turn_table<T: Turn>() -> &'static Table {
 unsafe fn blocks<T: Turn>(task: &'static Task) {
     // SAFETY: the caller's promise.
     unsafe { (*task.stored::<T>()).blocks() };
+}
+
+/// # Safety
+///
+/// As for [`blocks`].
+unsafe fn tag<T: Turn>(task: &'static Task) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { (*task.stored::<T>()).tag() }
 }
 
 /// # Safety
@@ -174,6 +207,7 @@ unsafe fn run_turn<T: Turn>(task: &'static Task, core: &Core) -> Ran {
     // SAFETY: as above.
     let told = core.run(task, || unsafe { (*task.stored::<T>()).ended(raised.take()) });
     mem::forget(told.err()); // the first error is the one that is told
+    task.set_table(&LEAVING);
     // SAFETY: nobody uses the body after this.
     mem::forget(core.run(task, || unsafe { task.drop_stored::<T>() }).err());
     reach::forget(task.id());
