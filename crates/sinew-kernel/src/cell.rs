@@ -18,11 +18,12 @@ use sinew_core::{ActorId, ExitReason};
 use sinew_sched::JoinHandle;
 use sinew_sched::chan::oneshot;
 use sinew_sched::turn::Waker;
-use sinew_sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use sinew_sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use sinew_sync::{ShortGuard, ShortLock};
 
 use crate::error::{SendError, Unsent};
 use crate::event::Event;
+use crate::form::Form;
 use crate::mailbox::{Admitted, Answer, Mail, Put, Taken};
 use crate::message::Message;
 use crate::node::Inner;
@@ -31,11 +32,14 @@ use crate::node::Inner;
 pub(crate) struct Head {
     pub(crate) id: ActorId,
     pub(crate) node: &'static Inner,
+    pub(crate) form: &'static Form,
     waker: Waker,
     /// Messages and events that it has begun to handle; only the actor writes it.
     begun: AtomicU64,
     /// There is something in the lane, or somebody waits for room. Set and cleared under the lock.
     flags: AtomicU8,
+    /// It failed in the middle of a message.
+    failed: AtomicBool,
 }
 
 /// There is something in the system's lane.
@@ -94,6 +98,8 @@ pub(crate) struct More {
     pub(crate) services: crate::services::Owned,
     pub(crate) spawned_at: Option<&'static Location<'static>>,
     pub(crate) restarts: u32,
+    /// What the one failed with whose place it has taken.
+    pub(crate) last_error: Option<ExitReason>,
 }
 
 impl Life {
@@ -125,11 +131,13 @@ impl<M: Send + 'static> Cell<M> {
     pub(crate) fn new(
         id: ActorId,
         node: &'static Inner,
+        form: &'static Form,
         waker: Waker,
         mail: Mail<Entry<M>, Lane<M>>,
     ) -> Cell<M> {
         let life = Life { phase: Phase::Starting, task: None, more: None };
-        let head = Head { id, node, waker, begun: AtomicU64::new(0), flags: AtomicU8::new(0) };
+        let (begun, flags, failed) = (AtomicU64::new(0), AtomicU8::new(0), AtomicBool::new(false));
+        let head = Head { id, node, form, waker, begun, flags, failed };
         Cell { head, state: ShortLock::new(State { mail, life }) }
     }
 
@@ -256,6 +264,16 @@ impl Head {
         self.begun.store(self.begun.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
+    /// What it has begun to handle failed.
+    #[cold]
+    pub(crate) fn fail(&self) {
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+
     #[inline]
     pub(crate) fn flags(&self) -> u8 {
         self.flags.load(Ordering::Relaxed)
@@ -290,18 +308,28 @@ pub(crate) trait AnyCell: Send + Sync {
     /// mailbox is a dead letter.
     fn bury(&self, reason: ExitReason) -> Option<Box<More>>;
 
-    /// For onlookers: messages waiting, capacity, the most there were, dropped, phase.
+    /// For onlookers.
     fn see(&self) -> Seen;
 }
 
 /// What an onlooker sees of an actor.
+#[derive(Clone)]
 pub(crate) struct Seen {
     pub(crate) queued: usize,
     pub(crate) capacity: u32,
     pub(crate) high_water: u32,
     pub(crate) dropped: u32,
     pub(crate) phase: Phase,
+    /// Senders wait for room.
     pub(crate) waiting: bool,
+    pub(crate) accepted: u64,
+    pub(crate) handled: u64,
+    pub(crate) bytes: usize,
+    pub(crate) name: Option<Box<str>>,
+    pub(crate) parent: Option<ActorId>,
+    pub(crate) restarts: u32,
+    pub(crate) last_error: Option<ExitReason>,
+    pub(crate) spawned_at: Option<&'static Location<'static>>,
 }
 
 impl dyn AnyCell + '_ {
@@ -374,10 +402,12 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
         // The reason stays for those who ask later.
         let more = std::mem::replace(more, More { reason: Some(reason.clone()), ..More::default() });
         let waiting = state.mail.close();
+        let accepted = state.mail.accepted;
         let (queue, lane) = state.mail.drain();
         let task = state.life.task.take();
         self.set_flags(&state.mail);
         drop(state);
+        self.head.node.books.close(accepted, self.head.handled(), self.head.has_failed());
         self.refuse(waiting);
         let dead = &self.head.node.dead_letters;
         queue.into_iter().for_each(|entry| dead.unhandled(&self.head, entry.into_letter(), &reason));
@@ -388,13 +418,24 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
 
     fn see(&self) -> Seen {
         let state = self.lock();
+        let handled = self.head.handled();
+        let more = state.life.more.as_deref();
+        let own = size_of::<Self>() + more.map_or(0, |_| size_of::<More>());
         Seen {
-            queued: state.mail.len(self.head.begun()),
+            queued: state.mail.len(handled as u32),
             capacity: state.mail.capacity(),
             high_water: state.mail.high_water,
             dropped: state.mail.dropped,
             phase: state.life.phase,
             waiting: state.mail.has_waiting(),
+            accepted: state.mail.accepted,
+            handled,
+            bytes: own + self.head.form.size + state.mail.bytes(),
+            name: more.and_then(|more| more.name.clone()),
+            parent: more.and_then(|more| more.parent),
+            restarts: more.map_or(0, |more| more.restarts),
+            last_error: more.and_then(|more| more.last_error.clone()),
+            spawned_at: more.and_then(|more| more.spawned_at),
         }
     }
 }

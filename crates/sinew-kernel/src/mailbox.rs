@@ -57,6 +57,8 @@ pub(crate) struct Mail<M, E> {
     /// The most messages there ever were.
     pub(crate) high_water: u32,
     pub(crate) dropped: u32,
+    /// All that ever got in, or was dropped instead.
+    pub(crate) accepted: u64,
     pub(crate) policy: Policy,
     asleep: bool,
     /// Nothing more gets into the queue, and into neither lane.
@@ -126,6 +128,7 @@ impl<M, E> Mail<M, E> {
             capacity,
             high_water: 0,
             dropped: 0,
+            accepted: 0,
             policy,
             asleep: false,
             closed: false,
@@ -142,6 +145,15 @@ impl<M, E> Mail<M, E> {
 
     pub(crate) fn capacity(&self) -> u32 {
         self.capacity
+    }
+
+    /// Memory for what is in it, used or kept for more. What messages have elsewhere is not known.
+    pub(crate) fn bytes(&self) -> usize {
+        let lane = self.lane.as_ref().map_or(0, |lane| lane.capacity());
+        let waiting = self.waiting.as_ref().map_or(0, |waiting| waiting.capacity());
+        (self.queue.capacity() + self.taken as usize) * size_of::<M>()
+            + lane * size_of::<E>()
+            + waiting * size_of::<Waiting<M>>()
     }
 
     /// Puts a message in, as far as the policy goes. `begun` is read if it matters.
@@ -161,6 +173,7 @@ impl<M, E> Mail<M, E> {
     /// True if the actor has to be woken.
     #[inline]
     fn push(&mut self, message: M) -> bool {
+        self.accepted += 1;
         self.queue.push_back(message);
         let seen = self.queue.len() as u32 + self.taken;
         if seen > self.high_water {
@@ -174,7 +187,7 @@ impl<M, E> Mail<M, E> {
         match self.policy {
             Policy::Park | Policy::Refuse => Put::Full(message),
             Policy::DropNewest => {
-                self.dropped += 1;
+                (self.dropped, self.accepted) = (self.dropped + 1, self.accepted + 1);
                 Put::Dropped(message)
             }
             // Nothing is taken in batches with this policy, so the oldest is in the queue.
@@ -216,6 +229,7 @@ impl<M, E> Mail<M, E> {
         {
             let empty = waiting.is_empty();
             room -= 1;
+            self.accepted += 1;
             self.queue.push_back(first.message);
             admitted.0.push(first.admitted);
             if empty {

@@ -202,7 +202,15 @@ where
         After::Ended
     }
 
+    fn tag(&self) -> u64 {
+        self.cell.head.id.as_u64()
+    }
+
     fn ended(&self, raised: Option<Raised>) {
+        let head = &self.cell.head;
+        if head.handled() > 0 && raised.as_ref().is_some_and(|raised| !raised.is_cancelled()) {
+            head.fail();
+        }
         let reason = match (raised, self.flow.take()) {
             (Some(raised), _) => failure::reason(raised),
             (None, Flow::Exit(reason)) => reason,

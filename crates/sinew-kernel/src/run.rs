@@ -18,6 +18,7 @@
 
 use std::cell::{Cell as StdCell, RefCell};
 use std::collections::VecDeque;
+use std::mem;
 
 use sinew_core::ExitReason;
 use sinew_sched::Raised;
@@ -25,7 +26,7 @@ use sinew_sched::turn::{After, Turn, others_wait};
 use sinew_sync::Arc;
 
 use crate::actor::{Body, Flow};
-use crate::cell::{AnyCell, Cell, Entry, Lane};
+use crate::cell::{AnyCell, Cell, Entry, Head, Lane};
 use crate::ctx::Ctx;
 use crate::end;
 use crate::event::Event;
@@ -105,6 +106,16 @@ impl<M: Send + 'static> Drop for Batch<'_, M> {
     }
 }
 
+/// Dropped only if a message's handler unwinds, and notes that.
+struct Failing<'a>(&'a Head);
+
+impl Drop for Failing<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        self.0.fail();
+    }
+}
+
 /// What a turn does next.
 enum Step<M> {
     Event(Lane<M>),
@@ -138,7 +149,7 @@ impl<M: Send + 'static> Batch<'_, M> {
 
     #[cold]
     fn put_back(&mut self) {
-        let mut queue = std::mem::take(&mut self.queue);
+        let mut queue = mem::take(&mut self.queue);
         let put_back = self.cell.lock().mail.put_back(&mut queue);
         if !put_back {
             let (head, reason) = (&self.cell.head, self.cell.reason());
@@ -167,10 +178,12 @@ impl<B: Body> Turn for Run<B> {
             let (flow, last) = match batch.next() {
                 Step::Message(entry, last) => {
                     self.cell.head.begin();
+                    let failing = Failing(&self.cell.head);
                     let flow = match entry {
                         Entry::Typed(message) => body.message(message, &mut ctx),
                         Entry::Raw(message) => body.raw(*message, &mut ctx),
                     };
+                    mem::forget(failing);
                     (flow, last)
                 }
                 Step::Event(event) => (self.event(event, body, &mut ctx), false),
@@ -196,6 +209,10 @@ impl<B: Body> Turn for Run<B> {
     fn blocks(&self) {
         self.progress.set(Progress::Blocked);
         self.cell.blocks();
+    }
+
+    fn tag(&self) -> u64 {
+        self.cell.head.id.as_u64()
     }
 
     fn ended(&self, raised: Option<Raised>) {

@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use sinew_core::ActorId;
+use sinew_core::{ActorId, ExitReason};
 use sinew_sync::Arc;
 
 use crate::actor::{Actor, Behaviour, Body, Flow, Typed};
@@ -10,6 +10,7 @@ use crate::actor_ref::ActorRef;
 use crate::cell::{AnyCell, Cell, Phase};
 use crate::ctx::Ctx;
 use crate::error::SpawnError;
+use crate::form::Form;
 use crate::mailbox::{Mail, Policy};
 use crate::message::Message;
 use crate::node::NodeRef;
@@ -45,6 +46,7 @@ pub struct Spawn {
     parent: Option<ActorId>,
     announces: bool,
     restarts: u32,
+    last_error: Option<ExitReason>,
 }
 
 impl Spawn {
@@ -57,6 +59,7 @@ impl Spawn {
             parent: None,
             announces: false,
             restarts: 0,
+            last_error: None,
         }
     }
 
@@ -86,6 +89,12 @@ impl Spawn {
     /// Its parent is told when it has started; and how often it was restarted before.
     pub(crate) fn supervised(mut self, restarts: u32) -> Spawn {
         (self.announces, self.restarts) = (true, restarts);
+        self
+    }
+
+    /// Why the one ended whose place it takes, for onlookers.
+    pub(crate) fn instead_of(mut self, failed: ExitReason) -> Spawn {
+        self.last_error = Some(failed);
         self
     }
 
@@ -125,16 +134,21 @@ impl Spawn {
         M: Send + 'static,
         F: FnOnce(&mut Process<'_, M>) -> Flow + Send + 'static,
     {
-        self.start(move |cell, refused| ProcessRun::new(cell, (!refused).then_some(body)))
+        let form = Form::of_process::<M, F>();
+        self.start(form, move |cell, refused| ProcessRun::new(cell, (!refused).then_some(body)))
     }
 
     #[track_caller]
     pub(crate) fn start_body<B: Body>(self, body: B) -> Result<ActorRef<B::Msg>, SpawnError> {
-        self.start(move |cell, refused| Run::new(cell, (!refused).then_some(body)))
+        self.start(Form::of_body::<B>(), move |cell, refused| Run::new(cell, (!refused).then_some(body)))
     }
 
     #[track_caller]
-    fn start<M, T>(self, make: impl FnOnce(Arc<Cell<M>>, bool) -> T) -> Result<ActorRef<M>, SpawnError>
+    fn start<M, T>(
+        self,
+        form: &'static Form,
+        make: impl FnOnce(Arc<Cell<M>>, bool) -> T,
+    ) -> Result<ActorRef<M>, SpawnError>
     where
         M: Send + 'static,
         T: Turn,
@@ -148,7 +162,7 @@ impl Spawn {
         let mut made = None;
         let task = node.handle.spawn_turn(|waker| {
             let mail = Mail::new(self.capacity, self.policy);
-            let cell = node.table.insert(|id| Arc::new(Cell::<M>::new(id, node, waker, mail)));
+            let cell = node.table.insert(|id| Arc::new(Cell::<M>::new(id, node, form, waker, mail)));
             let refused = self.prepare(&cell, spawned_at).err();
             let body = make(cell.clone(), refused.is_some());
             made = Some((cell, refused));
@@ -158,7 +172,7 @@ impl Spawn {
         let dropped = (&*cell as &dyn AnyCell).life(|life| match life.phase {
             Phase::Dead => Some(task),
             _ => {
-                if life.phase == Phase::Ending && life.reason() == sinew_core::ExitReason::Killed {
+                if life.phase == Phase::Ending && life.reason() == ExitReason::Killed {
                     task.kill();
                 }
                 life.task = Some(task);
@@ -187,7 +201,7 @@ impl Spawn {
             let mut state = cell.lock();
             let more = state.life.more();
             (more.parent, more.announces, more.restarts) = (self.parent, self.announces, self.restarts);
-            more.spawned_at = Some(spawned_at);
+            (more.spawned_at, more.last_error) = (Some(spawned_at), self.last_error);
         }
         if let Some(name) = self.name {
             node.names.register(&name, cell)?;
