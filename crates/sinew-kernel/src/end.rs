@@ -1,6 +1,6 @@
 //! How an actor's start and end are told to others.
 
-use sinew_core::{ActorId, ExitReason};
+use sinew_core::{ActorId, ExitReason, Level};
 use sinew_sync::Arc;
 
 use crate::cell::{AnyCell, More, Phase, Seen};
@@ -67,8 +67,12 @@ pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
         parent.life(|life| life.more.as_mut().map(|more| more.children.remove(&head.id)));
         let _ = parent.push_event(Event::Exit(exit(Relation::Child))); // it may have ended
     }
+    if reason.is_abnormal() {
+        node.log.say(node, Level::Debug, head.id, (head.form.type_name)(), format_args!("ended: {reason}"));
+    }
     node.lifecycle(|| Lifecycle::Ended { actor: head.id, name, reason: reason.clone() });
     node.table.remove(head.id);
+    node.log.forget(head.id);
     node.gone();
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
-use sinew_core::{ActorId, ExitReason, Instant, Kind, NodeId};
+use sinew_core::{ActorId, ExitReason, Instant, Kind, Level, NodeId};
 use sinew_sched::chan::{Receiver, oneshot};
 use sinew_sched::{CurrentThread, Handle, Report, Runtime};
 use sinew_sync::Mutex;
@@ -17,6 +17,7 @@ use crate::bus::Bus;
 use crate::cell::Head;
 use crate::dead::{DeadLetter, DeadLetters};
 use crate::error::{SendError, SpawnError, Unsent};
+use crate::log::{self, Log};
 use crate::message::{Message, Payload};
 use crate::names::Names;
 use crate::spawn::Spawn;
@@ -34,6 +35,7 @@ pub(crate) struct Inner {
     pub(crate) dead_letters: DeadLetters,
     pub(crate) zombies: Zombies,
     pub(crate) books: Books,
+    pub(crate) log: Log,
     pub(crate) stop_timeout: Duration,
     /// Every actor knows where it was spawned.
     pub(crate) keeps_sites: bool,
@@ -160,7 +162,7 @@ impl Inner {
 
     /// Says something that nobody was there to be told.
     pub(crate) fn complain(&self, text: &str) {
-        eprintln!("node {}: {text}", self.id.0);
+        self.log.say_own(self, Level::Warn, text);
     }
 }
 
@@ -173,6 +175,7 @@ pub struct Builder {
     max_actors: usize,
     stop_timeout: Duration,
     keeps_sites: bool,
+    pub(crate) log: log::Options,
 }
 
 impl Builder {
@@ -233,6 +236,7 @@ impl Builder {
             dead_letters: DeadLetters::default(),
             zombies: Zombies::default(),
             books: Books::default(),
+            log: Log::new(self.log),
             stop_timeout: self.stop_timeout,
             keeps_sites: self.keeps_sites,
             events: Bus::default(),
@@ -241,6 +245,7 @@ impl Builder {
             emptied: Mutex::new(Vec::new()),
         }));
         Timers::start(inner).detach();
+        Log::start(inner);
         inner
     }
 }
@@ -270,6 +275,7 @@ impl Node {
             max_actors: usize::MAX,
             stop_timeout: Duration::from_secs(5),
             keeps_sites: false,
+            log: log::Options::default(),
         }
     }
 

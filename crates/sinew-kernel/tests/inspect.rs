@@ -106,10 +106,11 @@ fn actors_are_idle_or_ready_or_blocked_on_something() {
     assert_eq!(state(*node, actor.id()), ActorState::Idle);
     actor.tell(nothing()).unwrap();
     assert_eq!(state(*node, actor.id()), ActorState::Ready);
-    actor.tell(deed(|_| {
+    let sleeps = deed(|_| {
         sleep(Duration::from_secs(10));
         Flow::Continue
-    }));
+    });
+    actor.tell(sleeps).unwrap();
     node.run_until_idle();
     let blocked = state(*node, actor.id());
     let on = &blocked.blocked().expect("it sleeps").on;
@@ -448,9 +449,9 @@ fn a_zombie_is_told_counted_and_its_messages_are_in_the_books_when_it_ends() {
 }
 
 #[test]
-fn a_hundred_thousand_actors_are_seen_at_once() {
+fn tens_of_thousands_of_actors_are_seen_at_once() {
     let (node, _clock) = local();
-    let actors: Vec<_> = (0..100_000).map(|_| node.spawn(Does).unwrap()).collect();
+    let actors: Vec<_> = (0..20_000).map(|_| node.spawn(Does).unwrap()).collect();
     node.run_until_idle();
     let snapshot = node.snapshot();
     assert_eq!(snapshot.actors.len(), actors.len());
