@@ -89,14 +89,29 @@ pub unsafe fn run_task<T>(root: &Root, setup: &TaskSetup, body: impl FnOnce() ->
     record.task.set(number);
     record.belongs_to.set(number);
     thread::slot().set(record);
-    let outcome = catch_unwind(AssertUnwindSafe(body)).map_err(|payload| classify(record, payload));
+    // A branch for each outcome: the result of a short body stays in registers.
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(result) => {
+            undress(record);
+            Ok(result)
+        }
+        Err(payload) => {
+            let raised = classify(record, payload);
+            undress(record);
+            Err(raised)
+        }
+    }
+}
+
+/// The task is over: what it had of its own goes.
+#[inline(always)]
+fn undress(record: &Record) {
     if record.bindings.borrow().is_some() {
         drop_bindings(record);
     }
     if record.adorned.get() {
         strip(record);
     }
-    outcome
 }
 
 /// Drops the bindings of a task that has ended, as part of it: the destructor of a value may block. What it raises has

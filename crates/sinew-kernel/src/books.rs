@@ -1,7 +1,8 @@
 //! The books of a node: what became of messages, in all.
 //!
-//! Each actor counts for itself: what got into its mailbox, under its lock, and what it has begun. At its end its counts are
-//! added here, to a shard for each worker. So the books are these, and the counts of the actors that live.
+//! Each actor counts what it has begun. At its end that is added here, to a shard for each worker, and what is left in its
+//! mailbox to the dead letters. So the books are these, the dead letters, and the counts of the actors that live. Nothing is
+//! counted when a message is sent.
 
 use sinew_sync::atomic::{AtomicU64, Ordering};
 
@@ -14,7 +15,6 @@ pub(crate) struct Books([Shard; SHARDS]);
 #[repr(align(64))]
 struct Shard {
     ended: AtomicU64,
-    accepted: AtomicU64,
     begun: AtomicU64,
     failed: AtomicU64,
 }
@@ -23,7 +23,6 @@ struct Shard {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Closed {
     pub(crate) ended: u64,
-    pub(crate) accepted: u64,
     pub(crate) begun: u64,
     pub(crate) failed: u64,
 }
@@ -34,11 +33,9 @@ impl Books {
     }
 
     /// An actor has ended with these counts.
-    pub(crate) fn close(&self, accepted: u64, begun: u64, failed: bool) {
-        let shard = self.shard();
-        shard.ended.fetch_add(1, Ordering::Relaxed);
-        if accepted > 0 {
-            shard.accepted.fetch_add(accepted, Ordering::Relaxed);
+    pub(crate) fn close(&self, begun: u64, failed: bool) {
+        self.shard().ended.fetch_add(1, Ordering::Relaxed);
+        if begun > 0 {
             self.late(begun, failed);
         }
     }
@@ -55,7 +52,6 @@ impl Books {
             |of: fn(&Shard) -> &AtomicU64| self.0.iter().map(|shard| of(shard).load(Ordering::Relaxed)).sum();
         Closed {
             ended: sum(|shard| &shard.ended),
-            accepted: sum(|shard| &shard.accepted),
             begun: sum(|shard| &shard.begun),
             failed: sum(|shard| &shard.failed),
         }

@@ -23,7 +23,6 @@ use sinew_sync::{ShortGuard, ShortLock};
 
 use crate::error::{SendError, Unsent};
 use crate::event::Event;
-use crate::form::Form;
 use crate::mailbox::{Admitted, Answer, Mail, Put, Taken};
 use crate::message::Message;
 use crate::node::Inner;
@@ -32,12 +31,13 @@ use crate::node::Inner;
 pub(crate) struct Head {
     pub(crate) id: ActorId,
     pub(crate) node: &'static Inner,
-    pub(crate) form: &'static Form,
     waker: Waker,
     /// Messages and events that it has begun to handle; only the actor writes it.
     begun: AtomicU64,
     /// There is something in the lane, or somebody waits for room. Set and cleared under the lock.
     flags: AtomicU8,
+    /// The turn that runs has blocked; only the actor writes it.
+    blocked: AtomicBool,
     /// It failed in the middle of a message.
     failed: AtomicBool,
 }
@@ -69,6 +69,8 @@ pub(crate) enum Phase {
 
 pub(crate) struct Life {
     pub(crate) phase: Phase,
+    /// Why it ends, from the phase on in which it does; if that is a reason with texts, they are with what few have.
+    code: u8,
     /// Its task, until it is dead.
     pub(crate) task: Option<JoinHandle<()>>,
     /// What few actors have.
@@ -78,8 +80,8 @@ pub(crate) struct Life {
 /// What an actor has to do with others. Made when it is needed.
 #[derive(Default)]
 pub(crate) struct More {
-    /// Why it ends, from the phase on in which it does.
-    pub(crate) reason: Option<ExitReason>,
+    /// Why it ends, if there are texts to that.
+    reason: Option<ExitReason>,
     pub(crate) name: Option<Box<str>>,
     pub(crate) parent: Option<ActorId>,
     pub(crate) children: BTreeSet<ActorId>,
@@ -109,7 +111,15 @@ impl Life {
 
     /// Why it ends or has ended.
     pub(crate) fn reason(&self) -> ExitReason {
-        self.more.as_ref().and_then(|more| more.reason.clone()).unwrap_or(ExitReason::Normal)
+        let texts = self.more.as_ref().and_then(|more| more.reason.clone());
+        texts.or_else(|| ExitReason::from_code(self.code)).unwrap_or(ExitReason::Normal)
+    }
+
+    fn set_reason(&mut self, reason: ExitReason) {
+        self.code = reason.code();
+        if let ExitReason::Error(_) | ExitReason::Limit(_) = reason {
+            self.more().reason = Some(reason);
+        }
     }
 }
 
@@ -131,13 +141,19 @@ impl<M: Send + 'static> Cell<M> {
     pub(crate) fn new(
         id: ActorId,
         node: &'static Inner,
-        form: &'static Form,
         waker: Waker,
         mail: Mail<Entry<M>, Lane<M>>,
     ) -> Cell<M> {
-        let life = Life { phase: Phase::Starting, task: None, more: None };
-        let (begun, flags, failed) = (AtomicU64::new(0), AtomicU8::new(0), AtomicBool::new(false));
-        let head = Head { id, node, form, waker, begun, flags, failed };
+        let life = Life { phase: Phase::Starting, code: 0, task: None, more: None };
+        let head = Head {
+            id,
+            node,
+            waker,
+            begun: AtomicU64::new(0),
+            flags: AtomicU8::new(0),
+            blocked: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+        };
         Cell { head, state: ShortLock::new(State { mail, life }) }
     }
 
@@ -146,8 +162,23 @@ impl<M: Send + 'static> Cell<M> {
     }
 
     /// Puts a message into the mailbox, if it is to be there by now.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn try_put(&self, entry: Entry<M>) -> Result<(), (Entry<M>, Unsent)> {
+        let mut state = self.lock();
+        if !state.mail.has_room() {
+            drop(state);
+            return self.put_if_possible(entry);
+        }
+        let wake = state.mail.push(entry);
+        drop(state);
+        if wake {
+            self.head.waker.wake();
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn put_if_possible(&self, entry: Entry<M>) -> Result<(), (Entry<M>, Unsent)> {
         let put = self.lock().mail.put(entry, || self.head.begun());
         match put {
             Put::In(wake) => {
@@ -193,8 +224,13 @@ impl<M: Send + 'static> Cell<M> {
         }
     }
 
+    /// The next message, if that is all there is to say; see [`Mail::pop`]. Only the actor's task asks.
+    #[inline(always)]
+    pub(crate) fn pop(&self, more: impl FnOnce() -> bool, last: &mut bool) -> Option<Entry<M>> {
+        self.lock().mail.pop(more, last)
+    }
+
     /// What there is for the actor; only its task asks.
-    #[inline]
     pub(crate) fn take(&self, batch: &mut VecDeque<Entry<M>>, more: bool) -> Taken<Entry<M>, Lane<M>> {
         let mut state = self.lock();
         let (taken, admitted) = state.mail.take(self.head.begun(), batch, more);
@@ -279,6 +315,17 @@ impl Head {
         self.flags.load(Ordering::Relaxed)
     }
 
+    /// Says whether the turn that runs has blocked.
+    #[inline]
+    pub(crate) fn set_blocked(&self, blocked: bool) {
+        self.blocked.store(blocked, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn has_blocked(&self) -> bool {
+        self.blocked.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn wake(&self) {
         self.waker.wake();
     }
@@ -304,12 +351,18 @@ pub(crate) trait AnyCell: Send + Sync {
     /// Closes the mailbox for this reason, if it is open: from now on the actor ends. False if it did already.
     fn close(&self, reason: ExitReason) -> bool;
 
-    /// The last step of its life: true for whoever made it, who gets what is to be told to whom. What was left in its
-    /// mailbox is a dead letter.
-    fn bury(&self, reason: ExitReason) -> Option<Box<More>>;
+    /// The last step of its life: whoever makes it gets what is to be told to whom. It ends for the reason for which it was closed,
+    /// if it was. What was left in its mailbox is a dead letter.
+    fn bury(&self, reason: ExitReason) -> Option<Buried>;
 
     /// For onlookers.
     fn see(&self) -> Seen;
+}
+
+/// What is told of an actor that has ended, and to whom.
+pub(crate) struct Buried {
+    pub(crate) reason: ExitReason,
+    pub(crate) more: Option<Box<More>>,
 }
 
 /// What an onlooker sees of an actor.
@@ -322,7 +375,6 @@ pub(crate) struct Seen {
     pub(crate) phase: Phase,
     /// Senders wait for room.
     pub(crate) waiting: bool,
-    pub(crate) accepted: u64,
     pub(crate) handled: u64,
     pub(crate) bytes: usize,
     pub(crate) name: Option<Box<str>>,
@@ -383,7 +435,7 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
             return false;
         }
         state.life.phase = Phase::Ending;
-        state.life.more().reason = Some(reason);
+        state.life.set_reason(reason);
         let waiting = state.mail.close();
         self.set_flags(&state.mail);
         drop(state);
@@ -391,29 +443,30 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
         true
     }
 
-    fn bury(&self, reason: ExitReason) -> Option<Box<More>> {
+    fn bury(&self, reason: ExitReason) -> Option<Buried> {
         let mut state = self.lock();
         if state.life.phase == Phase::Dead {
             return None;
         }
+        if state.life.phase < Phase::Ending {
+            state.life.set_reason(reason);
+        }
         state.life.phase = Phase::Dead;
-        let more = state.life.more();
-        let reason = more.reason.get_or_insert(reason).clone();
-        // The reason stays for those who ask later.
-        let more = std::mem::replace(more, More { reason: Some(reason.clone()), ..More::default() });
+        let reason = state.life.reason();
+        let more = state.life.more.take();
+        state.life.set_reason(reason.clone()); // for those who ask later
         let waiting = state.mail.close();
-        let accepted = state.mail.accepted;
         let (queue, lane) = state.mail.drain();
         let task = state.life.task.take();
         self.set_flags(&state.mail);
         drop(state);
-        self.head.node.books.close(accepted, self.head.handled(), self.head.has_failed());
+        self.head.node.books.close(self.head.handled(), self.head.has_failed());
         self.refuse(waiting);
         let dead = &self.head.node.dead_letters;
         queue.into_iter().for_each(|entry| dead.unhandled(&self.head, entry.into_letter(), &reason));
         drop(lane);
         drop(task);
-        Some(Box::new(more))
+        Some(Buried { reason, more })
     }
 
     fn see(&self) -> Seen {
@@ -428,9 +481,8 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
             dropped: state.mail.dropped,
             phase: state.life.phase,
             waiting: state.mail.has_waiting(),
-            accepted: state.mail.accepted,
             handled,
-            bytes: own + self.head.form.size + state.mail.bytes(),
+            bytes: own + state.mail.bytes(),
             name: more.and_then(|more| more.name.clone()),
             parent: more.and_then(|more| more.parent),
             restarts: more.map_or(0, |more| more.restarts),
@@ -474,4 +526,4 @@ fn untyped<M: Send + 'static>(entry: Entry<M>, dest: ActorId) -> Message {
     }
 }
 
-const _: () = assert!(sinew_sync::MODEL || size_of::<Cell<u64>>() <= 176);
+const _: () = assert!(sinew_sync::MODEL || size_of::<Cell<u64>>() <= 152, "with its counts it is 168 bytes");

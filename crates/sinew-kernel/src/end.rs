@@ -1,9 +1,10 @@
 //! How an actor's start and end are told to others.
 
 use sinew_core::{ActorId, ExitReason, Level};
+use sinew_sched::turn;
 use sinew_sync::Arc;
 
-use crate::cell::{AnyCell, More, Phase, Seen};
+use crate::cell::{AnyCell, Buried, Head, More, Phase, Seen};
 use crate::event::{Event, Exit, MonitorId, Relation};
 use crate::node::{Inner, Lifecycle};
 use crate::stop;
@@ -34,12 +35,24 @@ pub(crate) fn started(cell: &dyn AnyCell) {
 /// Publishes the end of an actor, if that was not done before.
 pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
     let head = cell.head();
-    let Some(more) = cell.bury(reason) else {
+    let Some(Buried { reason, more }) = cell.bury(reason) else {
         return head.node.zombies.remove(head); // it was given up, and has ended after all
     };
-    let reason = cell.life(|life| life.reason());
     let node = head.node;
-    let More { name, parent, children, links, monitors, monitored, waits, services, .. } = *more;
+    let name = more.map_or(None, |more| tell_all(head, *more, &reason));
+    if reason.is_abnormal() {
+        node.log.say(node, Level::Debug, head.id, turn::current_type_name(), format_args!("ended: {reason}"));
+    }
+    node.lifecycle(|| Lifecycle::Ended { actor: head.id, name, reason: reason.clone() });
+    node.table.remove(head.id);
+    node.log.forget(head.id);
+    node.gone();
+}
+
+/// Frees what an actor has that has ended, and tells all who have to do with it. Returns its name.
+fn tell_all(head: &Head, more: More, reason: &ExitReason) -> Option<Box<str>> {
+    let node = head.node;
+    let More { name, parent, children, links, monitors, monitored, waits, services, .. } = more;
     services.release(head);
     for child in children {
         if let Some(child) = node.table.get(child) {
@@ -67,13 +80,7 @@ pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
         parent.life(|life| life.more.as_mut().map(|more| more.children.remove(&head.id)));
         let _ = parent.push_event(Event::Exit(exit(Relation::Child))); // it may have ended
     }
-    if reason.is_abnormal() {
-        node.log.say(node, Level::Debug, head.id, (head.form.type_name)(), format_args!("ended: {reason}"));
-    }
-    node.lifecycle(|| Lifecycle::Ended { actor: head.id, name, reason: reason.clone() });
-    node.table.remove(head.id);
-    node.log.forget(head.id);
-    node.gone();
+    name
 }
 
 /// `other` was linked to an actor that has ended.

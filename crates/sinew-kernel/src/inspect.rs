@@ -38,11 +38,11 @@ pub struct Snapshot {
     cycles: Vec<Vec<ActorId>>,
 }
 
-/// A node in all. Of its messages, when nothing runs:
-/// `accepted == handled + failed + dead_letters + queued`.
+/// A node in all. When nothing runs, every message that was sent, and that the sender did not get back, is one of those that were
+/// `handled`, that `failed`, the `dead_letters` and those that are `queued`.
 ///
-/// Not among them are those that a [zombie](NodeRef::zombies) has taken and not begun, until it ends. Events of the system
-/// are no messages.
+/// Messages that a [zombie](NodeRef::zombies) has taken and not begun are among them when it ends. Events of the system are no
+/// messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Totals {
@@ -52,15 +52,13 @@ pub struct Totals {
     pub ended: u64,
     /// Actors whose end was published although they run on.
     pub zombies: usize,
-    /// Messages that were sent, and that the sender did not get back.
-    pub accepted: u64,
-    /// Of those, how many were begun by their actors and did not fail.
+    /// Messages that were begun by their actors and did not fail.
     pub handled: u64,
-    /// Those in the middle of which the actor failed or was killed: its exit says why.
+    /// Messages in the middle of which the actor failed or was killed: its exit says why.
     pub failed: u64,
-    /// Those that will not be handled.
+    /// Messages that will not be handled.
     pub dead_letters: u64,
-    /// Those that wait in mailboxes.
+    /// Messages that wait in mailboxes.
     pub queued: u64,
     /// Things that are to happen at a time.
     pub timers: usize,
@@ -118,6 +116,13 @@ pub enum Stage {
     Ending,
 }
 
+impl Totals {
+    /// Messages that were sent, and that the sender did not get back.
+    pub fn accepted(&self) -> u64 {
+        self.handled + self.failed + self.dead_letters + self.queued
+    }
+}
+
 impl NodeRef {
     /// What the node is doing.
     ///
@@ -148,7 +153,6 @@ impl NodeRef {
         let mut totals = Totals {
             ended: closed.ended,
             zombies: zombies.len(),
-            accepted: closed.accepted,
             handled: closed.begun - closed.failed.min(closed.begun),
             failed: closed.failed,
             timers: node.timers.len(),
@@ -157,14 +161,16 @@ impl NodeRef {
         let mut actors = Vec::new();
         for cell in node.table.all() {
             if let Some(actor) = ActorInfo::of(&cell) {
-                totals.accepted += actor.accepted;
                 totals.handled += actor.handled;
                 totals.queued += actor.queued as u64;
                 actors.push(actor);
             }
         }
         (totals.actors, totals.dead_letters) = (actors.len(), node.dead_letters.count());
-        let cycles = cycles::of(&actors, |id| state::of(node, &*node.table.get(id)?));
+        let cycles = cycles::of(&actors, |id| {
+            let task = node.handle.dump_task(node.table.get(id)?.head().task())?;
+            Some(state::of(node, &task))
+        });
         Snapshot { node: node.id, now: node.handle.now(), totals, actors, zombies, cycles }
     }
 
@@ -184,23 +190,24 @@ impl ActorInfo {
             Phase::Ending => Stage::Ending,
             Phase::Dead => return None,
         };
-        let Seen { name, parent, queued, capacity, high_water, dropped, accepted, handled, .. } = seen;
+        let Seen { name, parent, queued, capacity, high_water, dropped, handled, .. } = seen;
+        let task = head.node.handle.dump_task(head.task());
         Some(ActorInfo {
             id: head.id,
             name,
             parent,
-            type_name: (head.form.type_name)(),
-            state: state::of(head.node, &**cell).unwrap_or(ActorState::Running),
+            type_name: task.as_ref().map_or("", |task| task.type_name),
+            state: task.as_ref().map_or(ActorState::Running, |task| state::of(head.node, task)),
             stage,
             queued,
             capacity,
             high_water,
             has_waiting_senders: seen.waiting,
-            accepted,
+            accepted: handled + queued as u64 + u64::from(dropped),
             handled,
             dropped,
             restarts: seen.restarts,
-            memory: seen.bytes,
+            memory: seen.bytes + task.map_or(0, |task| task.size),
             last_error: seen.last_error,
             spawned_at: seen.spawned_at,
         })

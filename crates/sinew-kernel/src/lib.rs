@@ -20,7 +20,6 @@ mod end;
 mod error;
 mod event;
 mod failure;
-mod form;
 mod inspect;
 mod layout;
 mod log;
@@ -33,6 +32,7 @@ mod run;
 mod services;
 mod spawn;
 mod stop;
+pub mod store;
 mod table;
 mod timers;
 

@@ -11,8 +11,8 @@
 //!
 //! Whoever has the sink's lock takes lines out of the ring and writes them, until there are none. So lines come out in the order in
 //! which they went in, also if a flush and the task meet. Who does not get the lock leaves its lines to who has it, and that one
-//! looks for lines again when it has given it back ([`Log::drain`]): so none stay behind. `asleep` says that the task has seen an empty ring and has to be woken: it
-//! is set and cleared under the ring's lock, and the turn that sets it ends with it. Once the runtime has ended, whoever logs
+//! looks for lines again when it has given it back ([`Log::drain`]): so none stay behind. The task leaves its waker
+//! in the ring when it has seen that empty, under the ring's lock, and whoever puts something in takes it out and wakes it. Once the runtime has ended, whoever logs
 //! drains.
 //!
 //! # No echo
@@ -32,11 +32,12 @@ mod tracing;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
+use std::future::poll_fn;
 use std::mem;
+use std::task::{Context, Poll, Waker};
 
 use sinew_core::{ActorId, Level};
-use sinew_sched::turn::{After, Turn, Waker};
-use sinew_sched::{BlockingError, Raised, blocking};
+use sinew_sched::{BlockingError, blocking_async};
 use sinew_sync::atomic::{AtomicU64, Ordering};
 use sinew_sync::{Mutex, ShortLock};
 
@@ -74,8 +75,8 @@ struct Ring {
     lines: VecDeque<Line>,
     /// Lines that were lost after those. None gets in before that is said.
     lost: u64,
+    /// The task that writes has seen an empty ring.
     waker: Option<Waker>,
-    asleep: bool,
     /// The runtime has ended: there is no task that writes.
     orphaned: bool,
 }
@@ -102,11 +103,7 @@ impl Log {
 
     /// Starts the task that writes.
     pub(crate) fn start(node: &'static Inner) {
-        let writer = node.handle.spawn_turn(|waker| {
-            node.log.ring.lock().waker = Some(waker);
-            Writer(node)
-        });
-        writer.detach();
+        node.handle.spawn_future(Writer(node).write()).detach();
     }
 
     /// Logs a line, if the filters let it. `text` is asked only then.
@@ -195,15 +192,20 @@ impl Log {
     }
 
     fn has_lines(&self) -> bool {
-        let ring = self.ring.lock();
-        !ring.lines.is_empty() || ring.lost > 0
+        !self.ring.lock().is_empty()
     }
 
-    /// True if the task that writes has nothing to do. It is woken for what comes.
-    fn rests(&self) -> bool {
+    /// Ready if there is something to write. If not, the task is woken for what comes.
+    fn poll_lines(&self, context: &Context<'_>) -> Poll<()> {
+        let waker = context.waker().clone();
         let mut ring = self.ring.lock();
-        ring.asleep = ring.lines.is_empty() && ring.lost == 0;
-        ring.asleep
+        if !ring.is_empty() {
+            return Poll::Ready(());
+        }
+        let replaced = ring.waker.replace(waker);
+        drop(ring);
+        drop(replaced); // without the lock
+        Poll::Pending
     }
 }
 
@@ -225,11 +227,15 @@ impl Ring {
         (self.then(), lost)
     }
 
+    fn is_empty(&self) -> bool {
+        self.lines.is_empty() && self.lost == 0
+    }
+
     fn then(&mut self) -> Then {
-        match self.waker {
+        match self.waker.take() {
             _ if self.orphaned => Then::Drain,
-            Some(waker) if mem::take(&mut self.asleep) => Then::Wake(waker),
-            _ => Then::Nothing,
+            Some(waker) => Then::Wake(waker),
+            None => Then::Nothing,
         }
     }
 }
@@ -250,23 +256,25 @@ impl Drop for Writing {
     }
 }
 
-/// The task that writes.
+/// The task that writes, while it lives. It is a future, and so bound to no worker: one that is stuck does not hold up the log.
 struct Writer(&'static Inner);
 
-impl Turn for Writer {
-    fn turn(&self) -> After {
+impl Writer {
+    async fn write(self) {
         let node = self.0;
-        while !node.log.rests() {
-            match blocking(move || node.log.drain(node)) {
-                Ok(()) => (),
-                Err(BlockingError::Refused(_)) => return After::Ended, // the runtime ends
-                Err(BlockingError::NoThread(_) | BlockingError::Raised(_)) => node.log.drain(node),
+        loop {
+            poll_fn(|context| node.log.poll_lines(context)).await;
+            // A call that is not made leaves the lines in the ring.
+            if let Err(BlockingError::NoThread(_)) = blocking_async(move || node.log.drain(node)).await {
+                node.log.drain(node);
             }
         }
-        After::Idle
     }
+}
 
-    fn ended(&self, _: Option<Raised>) {
+impl Drop for Writer {
+    /// The runtime ends.
+    fn drop(&mut self) {
         self.0.log.ring.lock().orphaned = true;
         self.0.log.drain(self.0);
     }

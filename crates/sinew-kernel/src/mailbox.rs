@@ -48,8 +48,8 @@ pub enum Policy {
 /// The messages in a mailbox.
 pub(crate) struct Mail<M, E> {
     queue: VecDeque<M>,
-    lane: Option<Box<VecDeque<E>>>,
-    waiting: Option<Box<VecDeque<Waiting<M>>>>,
+    /// What there mostly is none of.
+    rest: Option<Box<Rest<M, E>>>,
     /// Messages that the actor has taken, and how many it had begun by then.
     taken: u32,
     taken_at: u32,
@@ -57,13 +57,17 @@ pub(crate) struct Mail<M, E> {
     /// The most messages there ever were.
     pub(crate) high_water: u32,
     pub(crate) dropped: u32,
-    /// All that ever got in, or was dropped instead.
-    pub(crate) accepted: u64,
     pub(crate) policy: Policy,
     asleep: bool,
     /// Nothing more gets into the queue, and into neither lane.
     closed: bool,
     sealed: bool,
+}
+
+/// The system's lane, and senders that wait. It is there if one of them is not empty.
+struct Rest<M, E> {
+    lane: VecDeque<E>,
+    waiting: VecDeque<Waiting<M>>,
 }
 
 struct Waiting<M> {
@@ -121,14 +125,12 @@ impl<M, E> Mail<M, E> {
     pub(crate) fn new(capacity: u32, policy: Policy) -> Mail<M, E> {
         Mail {
             queue: VecDeque::new(),
-            lane: None,
-            waiting: None,
+            rest: None,
             taken: 0,
             taken_at: 0,
             capacity,
             high_water: 0,
             dropped: 0,
-            accepted: 0,
             policy,
             asleep: false,
             closed: false,
@@ -149,15 +151,20 @@ impl<M, E> Mail<M, E> {
 
     /// Memory for what is in it, used or kept for more. What messages have elsewhere is not known.
     pub(crate) fn bytes(&self) -> usize {
-        let lane = self.lane.as_ref().map_or(0, |lane| lane.capacity());
-        let waiting = self.waiting.as_ref().map_or(0, |waiting| waiting.capacity());
-        (self.queue.capacity() + self.taken as usize) * size_of::<M>()
-            + lane * size_of::<E>()
-            + waiting * size_of::<Waiting<M>>()
+        let rest = self.rest.as_ref().map_or(0, |rest| {
+            let (lane, waiting) = (rest.lane.capacity(), rest.waiting.capacity());
+            size_of::<Rest<M, E>>() + lane * size_of::<E>() + waiting * size_of::<Waiting<M>>()
+        });
+        (self.queue.capacity() + self.taken as usize) * size_of::<M>() + rest
+    }
+
+    /// True if there is certainly room.
+    #[inline(always)]
+    pub(crate) fn has_room(&self) -> bool {
+        !self.closed && self.queue.len() + (self.taken as usize) < self.capacity as usize
     }
 
     /// Puts a message in, as far as the policy goes. `begun` is read if it matters.
-    #[inline]
     pub(crate) fn put(&mut self, message: M, begun: impl Fn() -> u32) -> Put<M> {
         if self.closed {
             return Put::Closed(message);
@@ -170,10 +177,9 @@ impl<M, E> Mail<M, E> {
         Put::In(self.push(message))
     }
 
-    /// True if the actor has to be woken.
-    #[inline]
-    fn push(&mut self, message: M) -> bool {
-        self.accepted += 1;
+    /// Puts a message in, for which there is room. True if the actor has to be woken.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, message: M) -> bool {
         self.queue.push_back(message);
         let seen = self.queue.len() as u32 + self.taken;
         if seen > self.high_water {
@@ -187,7 +193,7 @@ impl<M, E> Mail<M, E> {
         match self.policy {
             Policy::Park | Policy::Refuse => Put::Full(message),
             Policy::DropNewest => {
-                (self.dropped, self.accepted) = (self.dropped + 1, self.accepted + 1);
+                self.dropped += 1;
                 Put::Dropped(message)
             }
             // Nothing is taken in batches with this policy, so the oldest is in the queue.
@@ -201,22 +207,31 @@ impl<M, E> Mail<M, E> {
 
     /// Leaves a message of a sender that waits for room. It is let in if there is some by now.
     pub(crate) fn wait(&mut self, ticket: u64, message: M, admitted: Answer<M>) {
-        self.waiting.get_or_insert_default().push_back(Waiting { ticket, message, admitted });
+        self.rest().waiting.push_back(Waiting { ticket, message, admitted });
     }
 
     /// Takes back the message of a sender that waits no longer. None if it was let in, or the mailbox is closed.
     pub(crate) fn withdraw(&mut self, ticket: u64) -> Option<M> {
-        let waiting = self.waiting.as_mut()?;
+        let waiting = &mut self.rest.as_mut()?.waiting;
         let at = waiting.iter().position(|waiting| waiting.ticket == ticket)?;
         let message = waiting.remove(at).map(|waiting| waiting.message);
-        if waiting.is_empty() {
-            self.waiting = None;
-        }
+        self.tidy();
         message
     }
 
     pub(crate) fn has_waiting(&self) -> bool {
-        self.waiting.is_some()
+        self.rest.as_ref().is_some_and(|rest| !rest.waiting.is_empty())
+    }
+
+    fn rest(&mut self) -> &mut Rest<M, E> {
+        self.rest.get_or_insert_with(|| Box::new(Rest { lane: VecDeque::new(), waiting: VecDeque::new() }))
+    }
+
+    /// Something was taken out of the rest.
+    fn tidy(&mut self) {
+        if self.rest.as_ref().is_some_and(|rest| rest.lane.is_empty() && rest.waiting.is_empty()) {
+            self.rest = None;
+        }
     }
 
     /// Lets those in who wait, as far as there is room.
@@ -224,18 +239,14 @@ impl<M, E> Mail<M, E> {
         let mut admitted = Admitted(Vec::new());
         let mut room = (self.capacity as usize).saturating_sub(self.len(begun));
         while room > 0
-            && let Some(waiting) = &mut self.waiting
-            && let Some(first) = waiting.pop_front()
+            && let Some(rest) = &mut self.rest
+            && let Some(first) = rest.waiting.pop_front()
         {
-            let empty = waiting.is_empty();
             room -= 1;
-            self.accepted += 1;
             self.queue.push_back(first.message);
             admitted.0.push(first.admitted);
-            if empty {
-                self.waiting = None;
-            }
         }
+        self.tidy();
         admitted
     }
 
@@ -244,17 +255,31 @@ impl<M, E> Mail<M, E> {
         if self.sealed {
             return Err(event);
         }
-        self.lane.get_or_insert_default().push_back(event);
+        self.rest().lane.push_back(event);
         Ok(mem::take(&mut self.asleep))
     }
 
     pub(crate) fn has_events(&self) -> bool {
-        self.lane.is_some()
+        self.rest.as_ref().is_some_and(|rest| !rest.lane.is_empty())
+    }
+
+    /// The next message, if that is all there is to say: no events, nobody who waits, and one message or no `more` wanted. Says
+    /// whether there is nothing behind it. As for [`take`](Mail::take).
+    #[inline(always)]
+    pub(crate) fn pop(&mut self, more: impl FnOnce() -> bool, last: &mut bool) -> Option<M> {
+        let len = self.queue.len();
+        if self.rest.is_some() || self.closed || (len != 1 && more()) {
+            return None;
+        }
+        let message = self.queue.pop_front()?;
+        self.taken = 0;
+        self.asleep = len == 1;
+        *last = len == 1;
+        Some(message)
     }
 
     /// What there is for the actor, which has begun all that it took. `batch` is empty, and filled if `more` than one message
     /// may be taken.
-    #[inline]
     pub(crate) fn take(
         &mut self,
         begun: u32,
@@ -262,7 +287,7 @@ impl<M, E> Mail<M, E> {
         more: bool,
     ) -> (Taken<M, E>, Admitted<M>) {
         self.taken = 0;
-        let admitted = if self.waiting.is_some() { self.admit(begun) } else { Admitted(Vec::new()) };
+        let admitted = if self.rest.is_some() { self.admit(begun) } else { Admitted(Vec::new()) };
         if let Some(event) = self.take_event() {
             return (Taken::Event(event), admitted);
         }
@@ -288,11 +313,8 @@ impl<M, E> Mail<M, E> {
     /// The next event in the lane.
     #[inline]
     pub(crate) fn take_event(&mut self) -> Option<E> {
-        let lane = self.lane.as_mut()?;
-        let event = lane.pop_front();
-        if lane.is_empty() {
-            self.lane = None;
-        }
+        let event = self.rest.as_mut()?.lane.pop_front();
+        self.tidy();
         event
     }
 
@@ -341,14 +363,16 @@ impl<M, E> Mail<M, E> {
     /// Closes the mailbox: nothing more gets in. What is in is left to the actor; those who wait get theirs back.
     pub(crate) fn close(&mut self) -> Vec<(M, Answer<M>)> {
         self.closed = true;
-        let waiting = self.waiting.take().map_or(VecDeque::new(), |waiting| *waiting);
+        let waiting = self.rest.as_mut().map(|rest| mem::take(&mut rest.waiting)).unwrap_or_default();
+        self.tidy();
         waiting.into_iter().map(|waiting| (waiting.message, waiting.admitted)).collect()
     }
 
     /// Takes everything out, for good.
-    pub(crate) fn drain(&mut self) -> (VecDeque<M>, Option<Box<VecDeque<E>>>) {
+    pub(crate) fn drain(&mut self) -> (VecDeque<M>, VecDeque<E>) {
         (self.closed, self.sealed) = (true, true);
         self.taken = 0;
-        (mem::take(&mut self.queue), self.lane.take())
+        let rest = self.rest.take();
+        (mem::take(&mut self.queue), rest.map(|rest| rest.lane).unwrap_or_default())
     }
 }

@@ -3,6 +3,7 @@
 //! A process is one turn that goes on until its body returns. So it holds a stack, and stays on one worker once it has waited;
 //! in exchange it may wait for a message anywhere in its code, and for the one that it wants.
 
+use std::any::type_name;
 use std::cell::{Cell as StdCell, RefCell};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -200,6 +201,10 @@ where
             self.flow.set(body(&mut process));
         }
         After::Ended
+    }
+
+    fn type_name() -> &'static str {
+        type_name::<F>()
     }
 
     fn tag(&self) -> u64 {

@@ -16,7 +16,7 @@
 //! 7. those who are linked to it, monitor it, wait for it, and its parent, are told;
 //! 8. its id is unknown.
 
-use std::cell::{Cell as StdCell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::mem;
 
@@ -38,29 +38,37 @@ const BATCH: u32 = 64;
 
 pub(crate) struct Run<B: Body> {
     cell: Arc<Cell<B::Msg>>,
-    /// None before it was made, if it must not start, and after its end.
-    body: RefCell<Option<B>>,
-    progress: StdCell<Progress>,
+    body: RefCell<Stage<B>>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    New,
-    Started,
-    /// The turn that runs has blocked.
-    Blocked,
+enum Stage<B> {
+    New(B),
+    Started(B),
+    /// It must not start, or has ended.
+    None,
 }
 
 impl<B: Body> Run<B> {
     pub(crate) fn new(cell: Arc<Cell<B::Msg>>, body: Option<B>) -> Run<B> {
-        Run { cell, body: RefCell::new(body), progress: StdCell::new(Progress::New) }
+        Run { cell, body: RefCell::new(body.map_or(Stage::None, Stage::New)) }
     }
 
     #[cold]
     fn start(&self, body: &mut B, ctx: &mut Ctx<'_, B::Msg>) -> Flow {
-        self.progress.set(Progress::Started);
         let flow = body.started(ctx);
         end::started(&*self.cell);
+        flow
+    }
+
+    #[inline(always)]
+    fn message(&self, entry: Entry<B::Msg>, body: &mut B, ctx: &mut Ctx<'_, B::Msg>) -> Flow {
+        self.cell.head.begin();
+        let failing = Failing(&self.cell.head);
+        let flow = match entry {
+            Entry::Typed(message) => body.message(message, ctx),
+            Entry::Raw(message) => body.raw(*message, ctx),
+        };
+        mem::forget(failing);
         flow
     }
 
@@ -116,34 +124,33 @@ impl Drop for Failing<'_> {
     }
 }
 
-/// What a turn does next.
-enum Step<M> {
-    Event(Lane<M>),
-    /// A message, and whether it is known that there is nothing behind it.
-    Message(Entry<M>, bool),
-    Idle,
-    End,
-}
-
 impl<M: Send + 'static> Batch<'_, M> {
-    #[inline]
-    fn next(&mut self) -> Step<M> {
-        if self.cell.head.flags() != 0
-            && let Some(event) = self.cell.attend()
-        {
-            return Step::Event(event);
+    /// The next message, if there are no events to see to first. Says whether it is known that there is nothing behind it.
+    #[inline(always)]
+    fn next(&mut self, last: &mut bool) -> Option<Entry<M>> {
+        if self.cell.head.flags() != 0 {
+            return None;
+        }
+        if !self.queue.is_empty() {
+            return self.queue.pop_front();
+        }
+        self.cell.pop(|| !others_wait(), last)
+    }
+
+    /// What there is, if it is not a message that is next for sure.
+    #[cold]
+    fn attend(&mut self) -> Taken<Entry<M>, Lane<M>> {
+        if let Some(event) = self.cell.attend() {
+            return Taken::Event(event);
         }
         loop {
             if let Some(entry) = self.queue.pop_front() {
-                return Step::Message(entry, false);
+                return Taken::One(entry, false);
             }
-            return match self.cell.take(&mut self.queue, !others_wait()) {
-                Taken::Batch => continue,
-                Taken::One(entry, last) => Step::Message(entry, last),
-                Taken::Event(event) => Step::Event(event),
-                Taken::Nothing => Step::Idle,
-                Taken::End => Step::End,
-            };
+            match self.cell.take(&mut self.queue, !others_wait()) {
+                Taken::Batch => (),
+                taken => return taken,
+            }
         }
     }
 
@@ -162,41 +169,42 @@ impl<M: Send + 'static> Batch<'_, M> {
 
 impl<B: Body> Turn for Run<B> {
     fn turn(&self) -> After {
-        let mut body = self.body.borrow_mut();
-        let Some(body) = &mut *body else { return After::Ended };
+        let mut stage = self.body.borrow_mut();
         let mut ctx = Ctx::new(&self.cell);
-        if self.progress.get() == Progress::New {
-            match self.start(body, &mut ctx) {
-                Flow::Continue => (),
-                flow => return self.leave(flow),
+        self.cell.head.set_blocked(false);
+        if let Stage::Started(_) = &*stage {
+        } else if let Stage::New(body) = std::mem::replace(&mut *stage, Stage::None) {
+            *stage = Stage::Started(body);
+            let Stage::Started(body) = &mut *stage else { unreachable!("it was put there just now") };
+            let flow = self.start(body, &mut ctx);
+            if !matches!(flow, Flow::Continue) {
+                return self.leave(flow);
             }
-        } else {
-            self.progress.set(Progress::Started);
         }
+        let Stage::Started(body) = &mut *stage else { return After::Ended };
         let mut batch = Batch { cell: &self.cell, queue: VecDeque::new() };
         for _ in 0..BATCH {
-            let (flow, last) = match batch.next() {
-                Step::Message(entry, last) => {
-                    self.cell.head.begin();
-                    let failing = Failing(&self.cell.head);
-                    let flow = match entry {
-                        Entry::Typed(message) => body.message(message, &mut ctx),
-                        Entry::Raw(message) => body.raw(*message, &mut ctx),
-                    };
-                    mem::forget(failing);
-                    (flow, last)
+            let mut last = false;
+            let flow = if let Some(entry) = batch.next(&mut last) {
+                self.message(entry, body, &mut ctx)
+            } else {
+                match batch.attend() {
+                    Taken::One(entry, is_last) => {
+                        last = is_last;
+                        self.message(entry, body, &mut ctx)
+                    }
+                    Taken::Event(event) => self.event(event, body, &mut ctx),
+                    Taken::Nothing => return After::Idle,
+                    Taken::End => return After::Ended,
+                    Taken::Batch => continue,
                 }
-                Step::Event(event) => (self.event(event, body, &mut ctx), false),
-                Step::Idle => return After::Idle,
-                Step::End => return After::Ended,
             };
-            match flow {
-                Flow::Continue => (),
-                flow => return self.leave(flow),
+            if !matches!(flow, Flow::Continue) {
+                return self.leave(flow);
             }
             // Whoever has put something in behind the last message has woken us, and the task's state word knows; unless this
             // turn has blocked, which uses that up.
-            if last && self.progress.get() == Progress::Started {
+            if last && !self.cell.head.has_blocked() {
                 return After::Idle;
             }
             if others_wait() {
@@ -207,8 +215,12 @@ impl<B: Body> Turn for Run<B> {
     }
 
     fn blocks(&self) {
-        self.progress.set(Progress::Blocked);
+        self.cell.head.set_blocked(true);
         self.cell.blocks();
+    }
+
+    fn type_name() -> &'static str {
+        B::type_name()
     }
 
     fn tag(&self) -> u64 {
@@ -222,9 +234,10 @@ impl<B: Body> Turn for Run<B> {
             self.cell.close(reason);
         }
         let reason = self.cell.reason();
-        let body = self.body.take();
-        if let Some(mut body) = body {
-            if graceful && self.progress.get() != Progress::New {
+        let stage = self.body.replace(Stage::None);
+        let started = matches!(stage, Stage::Started(_));
+        if let Stage::New(mut body) | Stage::Started(mut body) = stage {
+            if graceful && started {
                 let hook = || body.stopping(&reason, &mut Ctx::new(&self.cell));
                 failure::contain("the `stopping` hook", &self.cell.head, hook);
             }

@@ -10,7 +10,6 @@ use crate::actor_ref::ActorRef;
 use crate::cell::{AnyCell, Cell, Phase};
 use crate::ctx::Ctx;
 use crate::error::SpawnError;
-use crate::form::Form;
 use crate::mailbox::{Mail, Policy};
 use crate::message::Message;
 use crate::node::NodeRef;
@@ -134,21 +133,16 @@ impl Spawn {
         M: Send + 'static,
         F: FnOnce(&mut Process<'_, M>) -> Flow + Send + 'static,
     {
-        let form = Form::of_process::<M, F>();
-        self.start(form, move |cell, refused| ProcessRun::new(cell, (!refused).then_some(body)))
+        self.start(move |cell, refused| ProcessRun::new(cell, (!refused).then_some(body)))
     }
 
     #[track_caller]
     pub(crate) fn start_body<B: Body>(self, body: B) -> Result<ActorRef<B::Msg>, SpawnError> {
-        self.start(Form::of_body::<B>(), move |cell, refused| Run::new(cell, (!refused).then_some(body)))
+        self.start(move |cell, refused| Run::new(cell, (!refused).then_some(body)))
     }
 
     #[track_caller]
-    fn start<M, T>(
-        self,
-        form: &'static Form,
-        make: impl FnOnce(Arc<Cell<M>>, bool) -> T,
-    ) -> Result<ActorRef<M>, SpawnError>
+    fn start<M, T>(self, make: impl FnOnce(Arc<Cell<M>>, bool) -> T) -> Result<ActorRef<M>, SpawnError>
     where
         M: Send + 'static,
         T: Turn,
@@ -162,7 +156,7 @@ impl Spawn {
         let mut made = None;
         let task = node.handle.spawn_turn(|waker| {
             let mail = Mail::new(self.capacity, self.policy);
-            let cell = node.table.insert(|id| Arc::new(Cell::<M>::new(id, node, form, waker, mail)));
+            let cell = node.table.insert(|id| Arc::new(Cell::<M>::new(id, node, waker, mail)));
             let refused = self.prepare(&cell, spawned_at).err();
             let body = make(cell.clone(), refused.is_some());
             made = Some((cell, refused));

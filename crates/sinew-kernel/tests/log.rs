@@ -221,7 +221,8 @@ struct Flaky(Arc<Mutex<u32>>, Kept);
 
 impl Write for Flaky {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match *self.0.lock().unwrap() {
+        let how = *self.0.lock().unwrap();
+        match how {
             0 => self.1.write(bytes),
             1 => Err(io::Error::other("the disk is full")),
             _ => panic!("the sink is broken"),

@@ -7,6 +7,7 @@
 //!
 //! A cancelled future is not polled any more: it is dropped, by the worker that would have polled it.
 
+use std::any::type_name;
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::pin::{Pin, pin};
@@ -185,6 +186,8 @@ pub(crate) fn future_table<P: Polled>() -> &'static Table {
             options: P::OPTIONS,
             blocks: never_blocks,
             tag: no_tag,
+            type_name: type_name::<P::Future>,
+            size: size_of::<P::Future>(),
         }
     }
 }
@@ -254,7 +257,8 @@ unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
     Ran::Ended
 }
 
-const VTABLE: RawWakerVTable = RawWakerVTable::new(clone_waker, wake, wake, |_| ());
+/// Wakers of ours are known by its address. A static has one; a constant would have one in each crate that polls futures.
+static VTABLE: RawWakerVTable = RawWakerVTable::new(clone_waker, wake, wake, |_| ());
 
 fn clone_waker(id: *const ()) -> RawWaker {
     RawWaker::new(id, &VTABLE)
@@ -271,8 +275,7 @@ pub(crate) fn waker_of(id: TaskId) -> Waker {
     unsafe { Waker::from_raw(RawWaker::new(ptr::without_provenance(id.as_u64() as usize), &VTABLE)) }
 }
 
-/// The task that `waker` wakes, if it is one of ours. (A copy of the table that the compiler made counts as a stranger,
-/// who is woken too.)
+/// The task that `waker` wakes, if it is one of ours.
 pub(crate) fn task_of(waker: &Waker) -> Option<TaskRef> {
     let ours = ptr::eq(waker.vtable(), &VTABLE);
     ours.then(|| TaskRef::of(TaskId::from_u64(waker.data().addr() as u64)))

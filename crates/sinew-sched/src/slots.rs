@@ -5,10 +5,13 @@
 //! clone and may outlive everything. Whoever looks an id up finds the slot, valid for ever, and learns from its state
 //! word whether the task is still the one that is meant.
 //!
+//! Buckets of 2 MiB and more are in huge pages, if the system has some: to fault in the small pages of a million slots takes
+//! as long as to run that many small tasks. The first 15,360 slots are in small pages, so few tasks stay small.
+//!
 //! Slots are handed out in chunks; a runtime keeps its chunks until it has ended, so it can reach all of its tasks.
 
+use std::alloc::{Layout, alloc, handle_alloc_error};
 use std::fmt;
-use std::mem::MaybeUninit;
 
 use sinew_sync::statics::{AtomicPtr, Mutex, Ordering};
 
@@ -20,6 +23,8 @@ pub(crate) const CHUNK: usize = 256;
 pub(crate) const INDEX_BITS: u32 = 28;
 /// Slots of the first bucket; each further one has twice as many as the one before.
 const FIRST: usize = 4 * CHUNK;
+/// Bytes of a huge page.
+const HUGE: usize = 2 << 20;
 const BUCKETS: usize = INDEX_BITS as usize - FIRST.ilog2() as usize;
 
 static TABLE: [AtomicPtr<Task>; BUCKETS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; BUCKETS];
@@ -91,6 +96,23 @@ fn place(index: usize) -> (usize, usize) {
     (bucket, index - FIRST * ((1 << bucket) - 1))
 }
 
+/// Memory for so many slots, of which no page is touched before its slots are handed out.
+fn reserve(slots: usize) -> *mut Task {
+    let layout = Layout::array::<Task>(slots).expect("a bucket is no larger than memory");
+    let huge = layout.size() >= HUGE;
+    let layout = if huge { layout.align_to(HUGE).expect("a power of two") } else { layout };
+    // SAFETY: the size is not zero.
+    let first = unsafe { alloc(layout) };
+    if first.is_null() {
+        handle_alloc_error(layout);
+    }
+    if huge {
+        // SAFETY: the memory is ours, and the advice changes no content. A system without huge pages refuses it.
+        unsafe { libc::madvise(first.cast(), layout.size(), libc::MADV_HUGEPAGE) };
+    }
+    first.cast()
+}
+
 /// A chunk whose slots are all free.
 ///
 /// # Panics
@@ -106,10 +128,7 @@ pub(crate) fn take_chunk() -> &'static [Task] {
     assert!(bucket < BUCKETS, "fewer than 2^{INDEX_BITS} tasks at once");
     let mut first = TABLE[bucket].load(Ordering::Relaxed);
     if first.is_null() {
-        // Memory for the whole bucket, of which no page is touched before its slots are handed out.
-        let mut slots: Vec<MaybeUninit<Task>> = Vec::with_capacity(FIRST << bucket);
-        first = slots.as_mut_ptr().cast();
-        std::mem::forget(slots);
+        first = reserve(FIRST << bucket);
         TABLE[bucket].store(first, Ordering::Release);
     }
     chunks.made += CHUNK;

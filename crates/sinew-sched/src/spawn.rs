@@ -1,5 +1,6 @@
 //! Starting tasks: bodies, their options, and where a new task goes.
 
+use std::any::type_name;
 use std::borrow::Cow;
 use std::ptr;
 
@@ -340,6 +341,8 @@ where
         options: no_options,
         blocks: never_blocks,
         tag: no_tag,
+        type_name: type_name::<F>,
+        size: size_of::<F>(),
     }
 }
 
@@ -356,6 +359,8 @@ where
             options: options_of::<Configured<F>>,
             blocks: never_blocks,
             tag: no_tag,
+            type_name: type_name::<F>,
+            size: size_of::<F>(),
         },
         _ => &Table {
             kind: Kind::Thunk,
@@ -365,6 +370,8 @@ where
             options: options_of::<Configured<F>>,
             blocks: never_blocks,
             tag: no_tag,
+            type_name: type_name::<F>,
+            size: size_of::<F>(),
         },
     }
 }

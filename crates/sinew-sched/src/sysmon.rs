@@ -124,11 +124,12 @@ impl Monitor {
         }
         self.stalls.listen(now);
         self.shared.serve_as_sysmon();
+        let somebody_takes = self.temporary.somebody_takes();
         if !stuck.is_empty() {
             let (shared, temporary) = (self.shared, &mut self.temporary);
             shared.act_as_sysmon(|| {
                 stuck.iter().for_each(|index| ring(shared, *index));
-                temporary.help(&stuck, now);
+                temporary.help(&stuck, somebody_takes, now);
             });
         }
     }

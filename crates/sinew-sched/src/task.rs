@@ -33,6 +33,7 @@ use sinew_fiber::Raised;
 use sinew_fiber::raw::Word;
 use sinew_sync::Arc;
 use sinew_sync::atomic::{AtomicPtr, Ordering};
+use sinew_sync::statics;
 
 use crate::core::Core;
 use crate::events::Told;
@@ -84,6 +85,8 @@ pub(crate) enum Settled {
     Detached,
 }
 
+type AtomicTable = statics::AtomicPtr<Table>;
+
 /// What runs, and how its result is taken; one table per type of body.
 pub(crate) struct Table {
     pub(crate) kind: Kind,
@@ -99,6 +102,9 @@ pub(crate) struct Table {
     pub(crate) blocks: unsafe fn(&'static Task),
     /// What a body that runs in turns says that it is.
     pub(crate) tag: unsafe fn(&'static Task) -> u64,
+    /// The type of the body, and its size.
+    pub(crate) type_name: fn() -> &'static str,
+    pub(crate) size: usize,
 }
 
 const _: () = assert!(sinew_sync::MODEL || size_of::<Task>() == 128, "two cache lines");
@@ -111,7 +117,8 @@ pub(crate) struct Task {
     /// The link of an inbox or a free list; used by whoever has the task queued or free.
     pub(crate) next: Cell<*const Task>,
     pub(crate) join: AtomicPtr<Node>,
-    table: Cell<Option<&'static Table>>,
+    /// Changed by whoever runs the task; for who looks on, an atomic that is read and written as any other word.
+    table: AtomicTable,
     home: Cell<*const ()>,
     storage: UnsafeCell<MaybeUninit<[u64; INLINE / 8]>>,
     /// For who looks on: on the second cache line.
@@ -157,7 +164,7 @@ impl Task {
             word: Word::new(),
             next: Cell::new(ptr::null()),
             join: AtomicPtr::new(ptr::null_mut()),
-            table: Cell::new(None),
+            table: AtomicTable::new(ptr::null_mut()),
             home: Cell::new(ptr::null()),
             storage: UnsafeCell::new(MaybeUninit::uninit()),
             notes: Notes::new(),
@@ -179,7 +186,7 @@ impl Task {
         stamp: u64,
     ) {
         self.notes.spawned(Location::caller(), table.kind == Kind::Migrating, stamp);
-        self.table.set(Some(table));
+        self.set_table(table);
         self.join.store(ptr::null_mut(), Ordering::Relaxed);
         self.home.set(match table.kind {
             Kind::Thunk | Kind::Migrating => ptr::null(),
@@ -206,12 +213,19 @@ impl Task {
 
     #[inline]
     pub(crate) fn table(&self) -> &'static Table {
-        self.table.get().expect("a spawned task has a table")
+        self.seen_table().expect("a spawned task has a table")
     }
 
     /// From now on it is run and taken by another table. Only whoever runs the task says so.
     pub(crate) fn set_table(&self, table: &'static Table) {
-        self.table.set(Some(table));
+        self.table.store(ptr::from_ref(table).cast_mut(), statics::Ordering::Relaxed);
+    }
+
+    /// The table of the task in this slot, or of one that was there: for who looks on.
+    #[inline]
+    pub(crate) fn seen_table(&self) -> Option<&'static Table> {
+        // SAFETY: nothing else is put there.
+        unsafe { self.table.load(statics::Ordering::Relaxed).as_ref() }
     }
 
     pub(crate) fn reference(&'static self) -> TaskRef {
@@ -236,17 +250,24 @@ impl Task {
             match self.table().kind {
                 Kind::Future => Home::Runtime(&*home.cast()),
                 Kind::Turn if home.addr() & BETWEEN_TURNS != 0 => {
-                    Home::Runtime(&*home.map_addr(|address| address & !BETWEEN_TURNS).cast())
+                    Home::Runtime(&*home.map_addr(|address| address & !(BETWEEN_TURNS | REACHED)).cast())
                 }
                 Kind::Thunk | Kind::Migrating | Kind::Turn => Home::Core(&*home.cast()),
             }
         }
     }
 
-    /// The task's turn is over: it goes on anywhere.
+    /// The task's turn is over: it goes on anywhere. `reached` says whether it can be [reached](crate::reach).
     #[inline]
-    pub(crate) fn leave_core(&self, shared: &'static Shared) {
-        self.home.set(between_turns(shared));
+    pub(crate) fn leave_core(&self, shared: &'static Shared, reached: bool) {
+        let mark = if reached { REACHED } else { 0 };
+        self.home.set(between_turns(shared).map_addr(|address| address | mark));
+    }
+
+    /// True if the task, which is between two turns, can be reached since an earlier one.
+    #[inline]
+    pub(crate) fn was_reached(&self) -> bool {
+        self.home.get().addr() & REACHED != 0
     }
 
     /// The task, native code that runs, is about to block on `core`.
@@ -317,7 +338,7 @@ impl Task {
             // SAFETY: the caller's promise.
             Ok(result) => unsafe { self.put::<T>(result) },
             Err(raised) => {
-                self.table.set(Some(&RAISED));
+                self.set_table(&RAISED);
                 // SAFETY: as above.
                 unsafe { self.put::<Box<Raised>>(Box::new(raised)) };
             }
@@ -332,7 +353,7 @@ impl Task {
     /// As for [`Task::end`].
     pub(crate) unsafe fn end_as_thunk<T>(&self, outcome: Result<T, Raised>) {
         self.home.set(ptr::null());
-        self.table.set(Some(&Table {
+        self.set_table(&Table {
             kind: Kind::Thunk,
             configured: false,
             run: never_again,
@@ -340,7 +361,9 @@ impl Task {
             options: no_options,
             blocks: never_blocks,
             tag: no_tag,
-        }));
+            type_name: || "",
+            size: 0,
+        });
         // SAFETY: the caller's promise.
         unsafe { self.end(outcome) };
     }
@@ -403,6 +426,10 @@ impl Task {
 
 /// Marks the home of a body that is between two turns.
 const BETWEEN_TURNS: usize = 1;
+/// The same for one that can be reached.
+const REACHED: usize = 2;
+
+const _: () = assert!(align_of::<Shared>() >= 4);
 
 fn between_turns(shared: &'static Shared) -> *const () {
     ptr::from_ref(shared).cast::<()>().map_addr(|address| address | BETWEEN_TURNS)
@@ -423,6 +450,8 @@ static RAISED: Table = Table {
     options: no_options,
     blocks: never_blocks,
     tag: no_tag,
+    type_name: || "",
+    size: 0,
 };
 
 pub(crate) unsafe fn never_again(_: &'static Task, _: &Core) -> Ran {

@@ -10,6 +10,7 @@
 //!
 //! A turn that is cancelled or killed while it is idle has no more turns: it is told so, as one that fails is.
 
+use std::any::type_name;
 use std::cell::Cell;
 use std::mem;
 use std::ptr;
@@ -41,6 +42,14 @@ pub trait Turn: Send + 'static {
     /// it has to look itself whether there is more to do. Must not block or panic.
     fn blocks(&self) {}
 
+    /// What it is called to who looks on.
+    fn type_name() -> &'static str
+    where
+        Self: Sized,
+    {
+        type_name::<Self>()
+    }
+
     /// A number that says who it is to code that it runs ([`current_tag`]). Must not block or panic.
     fn tag(&self) -> u64 {
         0
@@ -62,7 +71,7 @@ pub enum After {
 }
 
 /// Wakes a body that runs in turns, or the blocked call in it. It may be stale.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy)]
 pub struct Waker(TaskId);
 
 impl Waker {
@@ -139,6 +148,11 @@ pub fn current_tag() -> u64 {
     worker::current_task().map_or(0, |task| unsafe { (task.table().tag)(task) })
 }
 
+/// The type of the body that runs the caller, as dumps have it; empty if there is none.
+pub fn current_type_name() -> &'static str {
+    worker::current_task().map_or("", |task| (task.table().type_name)())
+}
+
 /// The number of the worker that runs the caller.
 #[inline]
 pub fn worker_index() -> Option<usize> {
@@ -155,6 +169,8 @@ fn turn_table<T: Turn>() -> &'static Table {
             options: no_options,
             blocks: blocks::<T>,
             tag: tag::<T>,
+            type_name: T::type_name,
+            size: size_of::<T>(),
         }
     }
 }
@@ -168,6 +184,8 @@ static LEAVING: Table = Table {
     options: no_options,
     blocks: never_blocks,
     tag: no_tag,
+    type_name: || "",
+    size: 0,
 };
 
 /// # Safety
@@ -190,13 +208,15 @@ unsafe fn tag<T: Turn>(task: &'static Task) -> u64 {
 ///
 /// The caller has claimed the task, which holds a `T` that has not ended.
 unsafe fn run_turn<T: Turn>(task: &'static Task, core: &Core) -> Ran {
+    let was_reached = task.was_reached();
     let outcome = if task.word.level().is_some() {
         Err(cancelled())
     } else {
         // SAFETY: the body is there, and this is the only turn of it.
         core.run(task, || unsafe { (*task.stored::<T>()).turn() })
     };
-    task.leave_core(core.shared);
+    let reached = was_reached || core.reached.get();
+    task.leave_core(core.shared, reached);
     let raised = match outcome {
         Ok(After::Idle) => return Ran::Idle,
         Ok(After::Again) => return Ran::Again,
@@ -206,11 +226,14 @@ unsafe fn run_turn<T: Turn>(task: &'static Task, core: &Core) -> Ran {
     let raised = Cell::new(raised);
     // SAFETY: as above.
     let told = core.run(task, || unsafe { (*task.stored::<T>()).ended(raised.take()) });
-    mem::forget(told.err()); // the first error is the one that is told
+    // The first error is the one that is told, and dropping one may raise again.
+    mem::forget(told.err());
     task.set_table(&LEAVING);
     // SAFETY: nobody uses the body after this.
     mem::forget(core.run(task, || unsafe { task.drop_stored::<T>() }).err());
-    reach::forget(task.id());
+    if reached {
+        reach::forget(task.id());
+    }
     // SAFETY: the body was dropped, and the task is still ours.
     unsafe { task.end_as_thunk::<()>(Ok(())) };
     Ran::Ended

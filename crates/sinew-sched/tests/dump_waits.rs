@@ -355,7 +355,7 @@ fn json_has_the_same_as_the_value() {
     runtime.run_until_idle();
     let json = runtime.dump().to_json();
     let parts = [
-        format!("{{\"id\":{},\"name\":\"a \\\"sleeper\\\"\\n\",\"state\":\"parked\"", task.id().as_u64()),
+        format!("{{\"id\":{},\"name\":\"a \\\"sleeper\\\"\\n\",\"type\":\"dump_waits::json_has_the_same_as_the_value::{{{{closure}}}}\",\"state\":\"parked\"", task.id().as_u64()),
         "\"wait\":{\"kind\":\"sleep\",\"object\":null,\"fd\":null,\"task\":null,\"actor\":null,\"deadline_ns\":61000000000,\"cases\":[]}".into(),
         "\"workers\":[{\"index\":0,\"is_temporary\":false,\"state\":\"searching\",\"runs\":null,".into(),
         "\"timers\":1,".into(),

@@ -391,6 +391,30 @@ fn futures_accept_connect_read_and_write() {
 }
 
 #[test]
+fn a_future_is_woken_by_its_socket_without_the_help_of_other_tasks() {
+    let _watchdog = Watchdog::new("a future that its socket wakes".to_owned());
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let echoed = runtime.run(|| {
+        let (mut one, other) = tcp_pair()?;
+        let echo = spawn_future(async move {
+            let mut byte = [0];
+            while other.read_async(&mut byte).await? > 0 {
+                other.write_all_async(&byte).await?;
+            }
+            io::Result::Ok(())
+        });
+        for _ in 0..10 {
+            one.write_all(&[7])?;
+            one.read_exact(&mut [0])?;
+        }
+        drop(one);
+        echo.join().unwrap()
+    });
+    echoed.unwrap().unwrap();
+    assert_eq!(runtime.counters()[0].steals, 1); // the one above, which came from outside
+}
+
+#[test]
 fn a_future_that_nobody_of_ours_polls_is_told_so() {
     let (one, _other) = tcp_pair().unwrap();
     let error = sinew_sched::block_on(one.read_async(&mut [0; 1])).unwrap().unwrap_err();

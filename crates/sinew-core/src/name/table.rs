@@ -229,6 +229,8 @@ mod tests {
                     let expected = list.iter().filter(|pair| pair.1 == holder).map(|pair| pair.0);
                     assert_eq!(names, expected.collect::<Vec<_>>());
                 }
+                // Holders that come and go leave nothing behind.
+                assert!(table.names.values().all(|names| !names.is_empty()));
             }
         });
     }

@@ -42,7 +42,7 @@ impl RestartHistory {
     /// Notes a restart at `now`. False if that would be one too many, and the supervisor has to give up; it is not
     /// noted then.
     ///
-    /// Times are told by one clock, so none is before the last. One that is counts as though it were the last.
+    /// Times are told by one clock, so none is before the last. One that is counts for as long as the last does.
     #[must_use = "a supervisor gives up when this is false"]
     pub fn record(&mut self, now: Instant) -> bool {
         while self.restarts.front().is_some_and(|oldest| now - *oldest > self.intensity.window) {
@@ -51,8 +51,7 @@ impl RestartHistory {
         if self.restarts.len() as u64 >= u64::from(self.intensity.max_restarts) {
             return false;
         }
-        let last = self.restarts.back().copied().unwrap_or(now);
-        self.restarts.push_back(now.max(last));
+        self.restarts.push_back(now);
         true
     }
 }

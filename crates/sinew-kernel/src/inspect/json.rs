@@ -15,7 +15,7 @@ pub(super) fn of(snapshot: &Snapshot) -> String {
             object.number("actors", totals.actors);
             object.number("ended", totals.ended);
             object.number("zombies", totals.zombies);
-            object.number("accepted", totals.accepted);
+            object.number("accepted", totals.accepted());
             object.number("handled", totals.handled);
             object.number("failed", totals.failed);
             object.number("dead_letters", totals.dead_letters);

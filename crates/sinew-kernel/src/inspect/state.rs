@@ -4,9 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use sinew_core::ActorId;
-use sinew_sched::{TaskState, Wait, WaitKind};
+use sinew_sched::{TaskDump, TaskState, Wait, WaitKind};
 
-use crate::cell::AnyCell;
 use crate::node::Inner;
 
 /// What an actor is doing.
@@ -34,18 +33,17 @@ pub struct Blocked {
     pub since: Option<Duration>,
 }
 
-/// None if its task has ended.
-pub(super) fn of(node: &Inner, cell: &dyn AnyCell) -> Option<ActorState> {
-    let task = node.handle.dump_task(cell.head().task())?;
-    Some(match (task.state, task.wait) {
+/// What the actor of this task is doing.
+pub(super) fn of(node: &Inner, task: &TaskDump) -> ActorState {
+    match (task.state, &task.wait) {
         (TaskState::Ready, _) => ActorState::Ready,
         (TaskState::Parked, Some(on)) if on.kind == WaitKind::Mailbox => ActorState::Idle,
         (TaskState::Parked, Some(on)) => {
             let actor = on.actor.map(|local| ActorId::new(node.id, local));
-            ActorState::Blocked(Blocked { on, actor, since: task.since })
+            ActorState::Blocked(Blocked { on: on.clone(), actor, since: task.since })
         }
         _ => ActorState::Running,
-    })
+    }
 }
 
 impl ActorState {

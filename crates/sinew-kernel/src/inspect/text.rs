@@ -21,7 +21,11 @@ impl fmt::Display for Snapshot {
         writeln!(
             f,
             "messages: {} accepted; {} handled, {} failed, {} dead letters, {} queued",
-            totals.accepted, totals.handled, totals.failed, totals.dead_letters, totals.queued
+            totals.accepted(),
+            totals.handled,
+            totals.failed,
+            totals.dead_letters,
+            totals.queued
         )?;
         for cycle in &self.cycles {
             writeln!(f, "these wait for each other: {}", Names(self, cycle))?;

@@ -36,8 +36,8 @@ fn say(message: &Message, ctx: &Ctx) {
         Ok(LogPayload { level, source, text }) => {
             // Who sent it is known; who says so is not, unless nobody is known.
             let source = if message.source.is_nobody() { source } else { message.source };
-            let cell = node.table.get(source);
-            let target = cell.map_or("", |cell| (cell.head().form.type_name)());
+            let task = node.table.get(source).and_then(|cell| node.handle.dump_task(cell.head().task()));
+            let target = task.map_or("", |task| task.type_name);
             if node.log.filters.lets(level, source, target) {
                 node.log.put(node, Line::new(node.handle.now(), level, source, text));
             }

@@ -35,7 +35,7 @@ impl<M: Send + 'static> Ctx<'_, M> {
     /// ```
     pub fn log(&self, level: Level, text: impl fmt::Display) {
         let head = &self.cell.head;
-        head.node.log.say(head.node, level, head.id, (head.form.type_name)(), text);
+        head.node.log.say(head.node, level, head.id, turn::current_type_name(), text);
     }
 }
 

@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn dates_follow_one_another_for_a_thousand_years() {
         let mut last = date(0);
-        for day in 1..365_243 {
+        for day in 1..=365_243 {
             let next = date(day);
             let follows = match (next.0 - last.0, next.1, next.2) {
                 (0, month, day) if month == last.1 => day == last.2 + 1,

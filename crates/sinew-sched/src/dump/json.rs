@@ -62,6 +62,7 @@ fn of_worker(object: &mut Object<'_>, worker: &WorkerDump) {
 fn of_task(object: &mut Object<'_>, task: &TaskDump) {
     object.number("id", task.id.as_u64());
     object.optional_string("name", task.name.as_deref());
+    object.string("type", task.type_name);
     object.string("state", task.state.as_str());
     object.number("notified", task.notified);
     object.optional_string("level", task.level.map(level_word));

@@ -70,6 +70,10 @@ pub struct TaskDump {
     pub id: TaskId,
     /// Its name, if it has one and has not ended.
     pub name: Option<String>,
+    /// The type of its body: of a task that was spawned with a closure, that of the closure. Empty if it has ended.
+    pub type_name: &'static str,
+    /// Bytes that its body takes, but for what it has on a stack or elsewhere.
+    pub size: usize,
     /// What it is doing.
     pub state: TaskState,
     /// Whether somebody woke it before it could park.
@@ -143,9 +147,12 @@ impl Shared {
         let wait = noted.map(wait_of);
         let (fibers, backtrace) = (Vec::new(), Vec::new());
         let name = None; // which has a lock, taken once for all
+        let table = task.seen_table();
         let task_dump = TaskDump {
             id,
             name,
+            type_name: table.map_or("", |table| (table.type_name)()),
+            size: table.map_or(0, |table| table.size),
             state,
             notified,
             level,

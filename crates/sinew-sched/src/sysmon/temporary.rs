@@ -1,8 +1,8 @@
 //! Starting temporary workers: when, how many, how often.
 //!
 //! One is started when a worker is stuck, there is something that another could run (in the stuck worker's queues, among
-//! the tasks that were handed to it, or from outside), and no worker that is idle would take it. If one is there that only
-//! serves its own bodies, it is called back instead. There are so many at most, and one is started in so much time.
+//! the tasks that were handed to it, or from outside), and no worker that is idle would take it, nor has one been taking
+//! from others since the last tick. If one is there that only serves its own bodies, it is called back instead. There are so many at most, and one is started in so much time.
 //!
 //! A place that is free is a pair of an index and the queues for it. Sysmon puts it into service and takes the tasks that were
 //! handed to stuck workers into its queues, to see whether there are any; only if there is something to do is a thread
@@ -11,6 +11,7 @@
 use std::time::Duration;
 
 use sinew_core::Instant;
+use sinew_sync::atomic::Ordering;
 use sinew_sync::thread::{self, JoinHandle as ThreadHandle};
 use sinew_sync::{Arc, Mutex};
 
@@ -28,6 +29,8 @@ pub(super) struct Temporary {
     scale_interval: Duration,
     idle_timeout: Duration,
     last_start: Option<Instant>,
+    /// How often workers had taken tasks from others when sysmon last looked.
+    steals: u64,
 }
 
 impl Temporary {
@@ -42,23 +45,31 @@ impl Temporary {
             scale_interval: settings.scale_interval,
             idle_timeout: settings.idle_timeout,
             last_start: None,
+            steals: 0,
         }
     }
 
     /// Sees to it that somebody takes what the `stuck` workers do not get round to.
-    pub(super) fn help(&mut self, stuck: &[usize], now: Instant) {
+    pub(super) fn help(&mut self, stuck: &[usize], somebody_takes: bool, now: Instant) {
         if self.shared.inboxes.iter().any(|inbox| inbox.would_take()) {
             if self.has_movable(stuck) {
                 self.shared.wake_one();
             }
             return;
         }
-        if self.last_start.is_some_and(|last| now - last < self.scale_interval) {
+        if somebody_takes || self.last_start.is_some_and(|last| now - last < self.scale_interval) {
             return;
         }
         if self.call_back(stuck) || self.start(stuck) {
             self.last_start = Some(now);
         }
+    }
+
+    /// True if a worker has taken from others since the last look. It does so when it has nothing of its own to do, and will
+    /// take what is left as well.
+    pub(super) fn somebody_takes(&mut self) -> bool {
+        let steals = self.shared.inboxes.iter().map(|inbox| inbox.own.steals.load(Ordering::Relaxed)).sum();
+        std::mem::replace(&mut self.steals, steals) != steals
     }
 
     /// True if there is something that a stuck worker, or nobody, gets round to and others could take as it is.
@@ -145,4 +156,41 @@ fn give_up(shared: &'static Shared, index: usize, queues: &Queues) {
         shared.inject(task);
     }
     shared.give_service_up(index);
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use sinew_fiber::StackSize;
+
+    use super::*;
+    use crate::clock::{Clock, system_now};
+    use crate::counters::count;
+    use crate::task::Task;
+
+    /// A worker that is up, a place for a temporary one, and a task that nobody has taken. There are no threads.
+    fn with_work() -> Temporary {
+        let queues = [Queues::new(), Queues::new()];
+        let shared = Shared::new(&queues, 1, StackSize::KiB16, Clock::System, true);
+        let shared: &'static Shared = Box::leak(Box::new(shared));
+        shared.injector.push(Box::leak(Box::new(Task::new(0))));
+        let [_, spare] = queues;
+        Temporary::new(shared, &Sysmon::new(), vec![spare])
+    }
+
+    #[test]
+    fn nobody_is_started_while_a_worker_takes_what_is_there() {
+        let mut temporary = with_work();
+        assert!(temporary.has_movable(&[0]));
+        temporary.help(&[0], true, system_now());
+        assert_eq!(temporary.free.lock().len(), 1, "its place is still free");
+    }
+
+    #[test]
+    fn a_worker_takes_if_it_has_done_so_since_the_last_look() {
+        let mut temporary = with_work();
+        assert!(!temporary.somebody_takes());
+        count(&temporary.shared.inboxes[0].own.steals);
+        assert!(temporary.somebody_takes());
+        assert!(!temporary.somebody_takes());
+    }
 }
