@@ -19,7 +19,7 @@ use sinew_sched::JoinHandle;
 use sinew_sched::chan::oneshot;
 use sinew_sched::turn::Waker;
 use sinew_sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use sinew_sync::{ShortGuard, ShortLock};
+use sinew_sync::{Arc, ShortGuard, ShortLock};
 
 use crate::error::{SendError, Unsent};
 use crate::event::Event;
@@ -96,6 +96,7 @@ pub(crate) struct More {
     pub(crate) traps: bool,
     /// Its parent is told when it has started.
     pub(crate) announces: bool,
+    pub(crate) patience: crate::stop::Patience,
     /// What else has to be undone at its end.
     pub(crate) services: crate::services::Owned,
     pub(crate) spawned_at: Option<&'static Location<'static>>,
@@ -355,6 +356,9 @@ pub(crate) trait AnyCell: Send + Sync {
     /// if it was. What was left in its mailbox is a dead letter.
     fn bury(&self, reason: ExitReason) -> Option<Buried>;
 
+    /// Its [`ActorRef`](crate::ActorRef), whatever the type of its messages.
+    fn any_ref(self: Arc<Self>) -> Box<dyn Any>;
+
     /// For onlookers.
     fn see(&self) -> Seen;
 }
@@ -467,6 +471,10 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
         drop(lane);
         drop(task);
         Some(Buried { reason, more })
+    }
+
+    fn any_ref(self: Arc<Self>) -> Box<dyn Any> {
+        Box::new(crate::actor_ref::ActorRef(self))
     }
 
     fn see(&self) -> Seen {

@@ -65,6 +65,13 @@ fn tell_all(head: &Head, more: More, reason: &ExitReason) -> Option<Box<str>> {
         }
     }
     let exit = |relation| Exit { actor: head.id, reason: reason.clone(), relation };
+    // The parent first: whoever learns of the end from one of the others, and asks it, finds that it knows.
+    if let Some(parent) = parent
+        && let Some(parent) = node.table.get(parent)
+    {
+        parent.life(|life| life.more.as_mut().map(|more| more.children.remove(&head.id)));
+        let _ = parent.push_event(Event::Exit(exit(Relation::Child))); // it may have ended
+    }
     for other in links {
         linked_end(node, other, exit(Relation::Link));
     }
@@ -73,12 +80,6 @@ fn tell_all(head: &Head, more: More, reason: &ExitReason) -> Option<Box<str>> {
     }
     for waiting in waits {
         let _ = waiting.send(reason.clone()); // it may wait no more
-    }
-    if let Some(parent) = parent
-        && let Some(parent) = node.table.get(parent)
-    {
-        parent.life(|life| life.more.as_mut().map(|more| more.children.remove(&head.id)));
-        let _ = parent.push_event(Event::Exit(exit(Relation::Child))); // it may have ended
     }
     name
 }

@@ -33,6 +33,7 @@ mod services;
 mod spawn;
 mod stop;
 pub mod store;
+mod supervisor;
 mod table;
 mod timers;
 
@@ -51,6 +52,9 @@ pub use mailbox::Policy;
 pub use message::{Message, Payload};
 pub use node::{Builder, Lifecycle, LocalNode, Node, NodeRef};
 pub use process::{Process, Received};
-pub use sinew_core::{ActorId, ExitReason, Failure, Kind, Level, NodeId};
+pub use sinew_core::{ActorId, Backoff, ExitReason, Failure, Kind, Level, NodeId, Restart, Strategy};
 pub use sinew_sched::{Wait, WaitKind};
 pub use spawn::Spawn;
+pub use supervisor::{
+    ChildCounts, ChildInfo, ChildSpec, ChildState, Supervisor, SupervisorError, SupervisorRef,
+};

@@ -131,7 +131,7 @@ impl Log {
         if WRITES.get() {
             return;
         }
-        let (then, lost) = self.ring.lock().put(line, self.capacity);
+        let (then, lost) = self.ring.lock().put(line, self.capacity, 1);
         self.lost.fetch_add(u64::from(lost.is_some()), Ordering::Relaxed);
         self.carry_on(node, then);
     }
@@ -139,11 +139,9 @@ impl Log {
     /// Lines were lost before they came here.
     fn lose(&self, node: &Inner, lines: u64) {
         self.lost.fetch_add(lines, Ordering::Relaxed);
-        let then = {
-            let mut ring = self.ring.lock();
-            ring.lost += lines;
-            ring.then()
-        };
+        let line = Line::of_loss(node, lines);
+        let (then, unsaid) = self.ring.lock().put(line, self.capacity, lines);
+        drop(unsaid); // it is said with what does not fit into the ring
         self.carry_on(node, then);
     }
 
@@ -215,13 +213,13 @@ fn own_id(node: &Inner) -> ActorId {
 }
 
 impl Ring {
-    /// Puts a line in. It comes back if there is no room, to be dropped without the lock.
-    fn put(&mut self, line: Line, capacity: usize) -> (Then, Option<Line>) {
+    /// Puts a line in. If there is no room, so many lines are lost, and it comes back, to be dropped without the lock.
+    fn put(&mut self, line: Line, capacity: usize, lines: u64) -> (Then, Option<Line>) {
         let lost = if self.lost == 0 && self.lines.len() < capacity {
             self.lines.push_back(line);
             None
         } else {
-            self.lost += 1;
+            self.lost += lines;
             Some(line)
         };
         (self.then(), lost)

@@ -13,7 +13,7 @@
 //! 4. its names, groups, timers and watches are freed;
 //! 5. its children are stopped;
 //! 6. what was left in its mailbox becomes dead letters, and questions in it are answered with the reason;
-//! 7. those who are linked to it, monitor it, wait for it, and its parent, are told;
+//! 7. its parent is told, then those who are linked to it, monitor it, or wait for it;
 //! 8. its id is unknown.
 
 use std::cell::RefCell;
@@ -56,7 +56,10 @@ impl<B: Body> Run<B> {
     #[cold]
     fn start(&self, body: &mut B, ctx: &mut Ctx<'_, B::Msg>) -> Flow {
         let flow = body.started(ctx);
-        end::started(&*self.cell);
+        // One that gives a reason not to go on has not started.
+        if !matches!(flow, Flow::Exit(_)) {
+            end::started(&*self.cell);
+        }
         flow
     }
 
@@ -79,11 +82,8 @@ impl<B: Body> Run<B> {
             Lane::Event(Event::Message(message)) => body.raw(message, ctx),
             Lane::Event(Event::Exit(exit)) => body.exit_of(exit, ctx),
             Lane::Event(Event::Started(child)) => body.child_started(child, ctx),
-            Lane::Event(Event::Stop { reason, drain: true }) => {
-                self.cell.close(reason);
-                Flow::Continue
-            }
-            Lane::Event(Event::Stop { reason, drain: false }) => Flow::Exit(reason),
+            Lane::Event(Event::Tick(ticket)) => body.tick(ticket, ctx),
+            Lane::Event(Event::Stop { reason, drain }) => body.stop(reason, drain, ctx),
         }
     }
 

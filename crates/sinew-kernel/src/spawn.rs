@@ -15,6 +15,7 @@ use crate::message::Message;
 use crate::node::NodeRef;
 use crate::process::{Process, ProcessRun};
 use crate::run::Run;
+use crate::stop::Patience;
 use sinew_sched::turn::Turn;
 
 /// The options of an actor.
@@ -46,6 +47,9 @@ pub struct Spawn {
     announces: bool,
     restarts: u32,
     last_error: Option<ExitReason>,
+    patience: Patience,
+    /// Where it is said to be spawned, if not where it is.
+    at: Option<&'static Location<'static>>,
 }
 
 impl Spawn {
@@ -59,6 +63,8 @@ impl Spawn {
             announces: false,
             restarts: 0,
             last_error: None,
+            patience: Patience::default(),
+            at: None,
         }
     }
 
@@ -85,15 +91,20 @@ impl Spawn {
         self
     }
 
-    /// Its parent is told when it has started; and how often it was restarted before.
-    pub(crate) fn supervised(mut self, restarts: u32) -> Spawn {
-        (self.announces, self.restarts) = (true, restarts);
+    /// Its parent is told when it has started; how often it was restarted before, and where the code is that describes it.
+    pub(crate) fn supervised(mut self, restarts: u32, at: &'static Location<'static>) -> Spawn {
+        (self.announces, self.restarts, self.at) = (true, restarts, Some(at));
         self
     }
 
-    /// Why the one ended whose place it takes, for onlookers.
-    pub(crate) fn instead_of(mut self, failed: ExitReason) -> Spawn {
-        self.last_error = Some(failed);
+    pub(crate) fn patience(mut self, patience: Patience) -> Spawn {
+        self.patience = patience;
+        self
+    }
+
+    /// Why the one ended whose place it takes, for onlookers, if that was a failure.
+    pub(crate) fn instead_of(mut self, ended: Option<ExitReason>) -> Spawn {
+        self.last_error = ended.filter(ExitReason::is_abnormal);
         self
     }
 
@@ -152,7 +163,7 @@ impl Spawn {
             return Err(SpawnError::NoCapacity);
         }
         node.admit()?;
-        let spawned_at = Location::caller();
+        let spawned_at = self.at.unwrap_or(Location::caller());
         let mut made = None;
         let task = node.handle.spawn_turn(|waker| {
             let mail = Mail::new(self.capacity, self.policy);
@@ -187,7 +198,8 @@ impl Spawn {
         spawned_at: &'static Location<'static>,
     ) -> Result<(), SpawnError> {
         let node = self.node.0;
-        if self.name.is_none() && self.parent.is_none() && !node.keeps_sites {
+        let is_plain = self.name.is_none() && self.parent.is_none() && self.patience == Patience::Node;
+        if is_plain && !node.keeps_sites {
             return Ok(());
         }
         let id = cell.head.id;
@@ -195,7 +207,8 @@ impl Spawn {
             let mut state = cell.lock();
             let more = state.life.more();
             (more.parent, more.announces, more.restarts) = (self.parent, self.announces, self.restarts);
-            (more.spawned_at, more.last_error) = (Some(spawned_at), self.last_error);
+            (more.spawned_at, more.patience) = (Some(spawned_at), self.patience);
+            more.last_error = self.last_error;
         }
         if let Some(name) = self.name {
             node.names.register(&name, cell)?;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sinew_kernel::{
-    Actor, ActorId, ActorRef, ActorState, Ctx, ExitReason, Flow, Lifecycle, LocalNode, Node, NodeRef, Policy,
-    Process, Reply, Snapshot, Stage, WaitKind,
+    Actor, ActorId, ActorRef, ActorState, ChildSpec, Ctx, ExitReason, Flow, Kind, Lifecycle, LocalNode, Node,
+    NodeRef, Payload, Policy, Process, Reply, Snapshot, Stage, Strategy, WaitKind,
 };
 use sinew_sched::{ManualClock, Runtime, sleep, yield_now};
 
@@ -453,4 +453,40 @@ fn tens_of_thousands_of_actors_are_seen_at_once() {
     assert_eq!(snapshot.actors.len(), actors.len());
     assert!(snapshot.actors.iter().all(|actor| actor.state == ActorState::Idle));
     assert!(snapshot.actors.is_sorted_by_key(|actor| actor.id));
+}
+
+#[test]
+fn a_supervised_child_has_its_restarts_and_its_last_error_and_its_type() {
+    let (node, _clock) = local();
+    let events = node.lifecycle();
+    let child = ChildSpec::new("worker", || Does).name("worker");
+    let sup = node.supervisor(Strategy::OneForOne).child(child).start().unwrap();
+    node.run_until_idle();
+    let first = node.snapshot().named("worker").unwrap().clone();
+    assert_eq!((first.parent, first.restarts, first.last_error), (Some(sup.id()), 0, None));
+    assert!(first.type_name.ends_with("inspect::Does"), "{}", first.type_name);
+    node.send(first.id, Kind(0), Payload::value(deed(|_| panic!("it fails")))).unwrap();
+    node.run_until_idle();
+    let snapshot = node.snapshot();
+    let second = snapshot.named("worker").unwrap();
+    assert_eq!((second.parent, second.restarts), (Some(sup.id()), 1));
+    let error = second.last_error.clone().unwrap();
+    assert!(error.to_string().starts_with("error: it fails, at "), "{error}");
+    let tree = snapshot.tree().to_string();
+    assert!(
+        tree.starts_with(&format!(
+            "{} sinew_kernel::Supervisor: idle\n  {} \"worker\" ",
+            sup.id(),
+            second.id
+        )),
+        "{tree}"
+    );
+    assert!(tree.contains(": idle; restarts: 1; last error: error: it fails, at "), "{tree}");
+    let restarted = Lifecycle::Restarted {
+        actor: second.id,
+        name: Some("worker".into()),
+        restarts: 1,
+        after: Some(error),
+    };
+    assert!(events.try_iter().any(|event| event == restarted));
 }

@@ -5,6 +5,9 @@ use std::time::SystemTime;
 
 use sinew_core::{ActorId, Instant, Level};
 
+use super::own_id;
+use crate::node::Inner;
+
 /// Bytes of a text that are kept.
 const MOST: usize = 8192;
 
@@ -29,6 +32,12 @@ impl Line {
             #[cfg(feature = "tracing")]
             is_event: false,
         }
+    }
+
+    /// A line of the node that says that others were lost.
+    pub(super) fn of_loss(node: &Inner, lines: u64) -> Line {
+        let text = format_args!("{lines} lines lost");
+        Line::new(node.handle.now(), Level::Warn, own_id(node), text)
     }
 
     /// Writes the line as it is when the system's clock says `wall`. Nothing in its text looks like another line: what follows a

@@ -5,12 +5,10 @@ use std::fmt;
 use std::io::{self, Write};
 use std::mem;
 
-use sinew_core::Level;
 use sinew_fiber::raw::catch;
 use sinew_sync::{Arc, Mutex, MutexGuard};
 
 use super::line::Line;
-use super::own_id;
 use crate::node::Inner;
 
 /// Bytes that are written at once, or a line more.
@@ -122,8 +120,7 @@ impl Chunk {
     }
 
     fn add_loss(&mut self, node: &Inner, lost: u64) {
-        let text = format_args!("{lost} lines lost");
-        self.lines.push(Line::new(node.handle.now(), Level::Warn, own_id(node), text));
+        self.lines.push(Line::of_loss(node, lost));
         self.lost += lost;
     }
 }
