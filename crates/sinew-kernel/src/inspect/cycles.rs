@@ -10,20 +10,22 @@ use std::collections::BTreeMap;
 
 use sinew_core::ActorId;
 
-use super::{ActorInfo, ActorState, Blocked};
+use super::{ActorInfo, ActorState};
 
 /// The cycles among these actors, each from its least member on. `again` looks at one of them once more.
 pub(super) fn of(actors: &[ActorInfo], again: impl Fn(ActorId) -> Option<ActorState>) -> Vec<Vec<ActorId>> {
-    let waits: BTreeMap<ActorId, &Blocked> =
-        actors.iter().filter_map(|actor| Some((actor.id, actor.state.blocked()?))).collect();
-    let next = |actor: ActorId| waits.get(&actor).and_then(|blocked| blocked.actor);
-    let mut cycles = among(waits.keys().copied(), next);
-    cycles.retain(|cycle| {
-        cycle.iter().all(|actor| {
-            let now = again(*actor);
-            now.as_ref().and_then(ActorState::blocked).is_some_and(|now| now.on == waits[actor].on)
-        })
-    });
+    let wait = |state: &ActorState| state.blocked().and_then(|on| Some((on.actor?, on.on.clone())));
+    let waits = actors.iter().filter_map(|actor| Some((actor.id, wait(&actor.state)?))).collect();
+    lasting(&waits, |actor| wait(&again(actor)?))
+}
+
+/// The cycles of actors that wait for another, by something each, and still do so when they are looked at again.
+fn lasting<W: PartialEq>(
+    waits: &BTreeMap<ActorId, (ActorId, W)>,
+    again: impl Fn(ActorId) -> Option<(ActorId, W)>,
+) -> Vec<Vec<ActorId>> {
+    let mut cycles = among(waits.keys().copied(), |actor| waits.get(&actor).map(|(other, _)| *other));
+    cycles.retain(|cycle| cycle.iter().all(|actor| again(*actor).as_ref() == waits.get(actor)));
     cycles
 }
 
@@ -82,6 +84,19 @@ mod tests {
             cycles(&[Some(2), Some(2), Some(3), Some(1), Some(5), Some(4), Some(4)]),
             [vec![1, 2, 3], vec![4, 5]]
         );
+    }
+
+    #[test]
+    fn a_cycle_of_which_one_waits_for_something_else_by_now_was_none() {
+        let [a, b, c] = [1, 2, 3].map(ActorId::from_u64);
+        let waits = BTreeMap::from([(a, (b, 'x')), (b, (a, 'y')), (c, (c, 'z'))]);
+        let seen = |now: Option<(ActorId, char)>| {
+            lasting(&waits, |actor| if actor == b { now } else { waits.get(&actor).copied() })
+        };
+        assert_eq!(seen(Some((a, 'y'))), [vec![a, b], vec![c]]);
+        assert_eq!(seen(Some((a, 'w'))), [[c]], "it asks for the second time");
+        assert_eq!(seen(Some((c, 'y'))), [[c]]);
+        assert_eq!(seen(None), [[c]]);
     }
 
     #[test]
