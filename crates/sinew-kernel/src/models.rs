@@ -12,7 +12,6 @@ use sinew_sync::thread::{self, Thread};
 use sinew_sync::{Arc, Mutex, ShortLock, model};
 
 use crate::actor::{Actor, Flow};
-use crate::cell::AnyCell;
 use crate::ctx::Ctx;
 use crate::event::{Event, Exit, MonitorId, Relation};
 use crate::mailbox::{Mail, Policy, Put, Taken};

@@ -20,6 +20,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::mem;
 
 use sinew_core::ExitReason;
 use sinew_sched::Raised;
@@ -27,7 +28,7 @@ use sinew_sched::turn::{After, Turn, others_wait};
 use sinew_sync::Arc;
 
 use crate::actor::{Body, Flow};
-use crate::cell::{AnyCell, Cell, Entry, LANE, Lane};
+use crate::cell::{AnyCell, Cell, Entry, Head, LANE, Lane};
 use crate::ctx::Ctx;
 use crate::end;
 use crate::event::Event;
@@ -67,10 +68,13 @@ impl<B: Body> Run<B> {
     #[inline(always)]
     fn message(&self, entry: Entry<B::Msg>, body: &mut B, ctx: &mut Ctx<'_, B::Msg>) -> Flow {
         self.cell.head.begin();
-        match entry {
+        let failing = Failing(&self.cell.head);
+        let flow = match entry {
             Entry::Typed(message) => body.message(message, ctx),
             entry => self.opened(entry, body, ctx),
-        }
+        };
+        mem::forget(failing);
+        flow
     }
 
     #[inline(never)]
@@ -130,6 +134,16 @@ impl<M: Send + 'static> Drop for Batch<'_, M> {
         if self.queue.capacity() > 0 {
             self.cell.put_back(std::mem::take(&mut self.queue));
         }
+    }
+}
+
+/// Dropped only if a message's handler unwinds, and notes that.
+struct Failing<'a>(&'a Head);
+
+impl Drop for Failing<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        self.0.fail();
     }
 }
 
@@ -216,6 +230,14 @@ impl<B: Body> Turn for Run<B> {
     fn blocks(&self) {
         self.cell.head.set_blocked(true);
         self.cell.blocks();
+    }
+
+    fn type_name() -> &'static str {
+        B::type_name()
+    }
+
+    fn tag(&self) -> u64 {
+        self.cell.head.id.as_u64()
     }
 
     fn ended(&self, raised: Option<Raised>) {

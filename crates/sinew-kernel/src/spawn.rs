@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use sinew_core::ActorId;
+use sinew_core::{ActorId, ExitReason};
 use sinew_sync::Arc;
 
 use crate::actor::{Actor, Behaviour, Body, Flow, Typed};
@@ -46,6 +46,7 @@ pub struct Spawn {
     parent: Option<ActorId>,
     announces: bool,
     restarts: u32,
+    last_error: Option<ExitReason>,
     patience: Patience,
     /// Where it is said to be spawned, if not where it is.
     at: Option<&'static Location<'static>>,
@@ -61,6 +62,7 @@ impl Spawn {
             parent: None,
             announces: false,
             restarts: 0,
+            last_error: None,
             patience: Patience::default(),
             at: None,
         }
@@ -97,6 +99,12 @@ impl Spawn {
 
     pub(crate) fn patience(mut self, patience: Patience) -> Spawn {
         self.patience = patience;
+        self
+    }
+
+    /// Why the one ended whose place it takes, for onlookers, if that was a failure.
+    pub(crate) fn instead_of(mut self, ended: Option<ExitReason>) -> Spawn {
+        self.last_error = ended.filter(ExitReason::is_abnormal);
         self
     }
 
@@ -172,7 +180,7 @@ impl Spawn {
         let dropped = (&*cell as &dyn AnyCell).life(|life| match life.phase {
             Phase::Leaving | Phase::Dead => Some(task),
             _ => {
-                if life.phase == Phase::Ending && life.reason() == sinew_core::ExitReason::Killed {
+                if life.phase == Phase::Ending && life.reason() == ExitReason::Killed {
                     task.kill();
                 }
                 life.task = Some(task);
@@ -207,6 +215,7 @@ impl Spawn {
             let more = state.life.more();
             (more.announces, more.restarts) = (self.announces, self.restarts);
             (more.spawned_at, more.patience) = (Some(spawned_at), self.patience);
+            more.last_error = self.last_error;
         }
         if let Some(name) = self.name {
             node.names.register(&name, &**cell)?;

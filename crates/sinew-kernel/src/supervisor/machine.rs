@@ -264,7 +264,7 @@ impl Machine {
         child.asked = Asked::No;
         let restarts = child.starts;
         child.starts = restarts.saturating_add(1);
-        match child.spec.start(ctx.child(), restarts) {
+        match child.spec.start(ctx.child().instead_of(child.last_exit.clone()), restarts) {
             Ok(id) => {
                 child.run = Run::Starting(id);
                 self.ids.insert(id, place);
@@ -517,6 +517,10 @@ impl Machine {
 
 impl Body for Machine {
     type Msg = Command;
+
+    fn type_name() -> &'static str {
+        "sinew_kernel::Supervisor"
+    }
 
     fn started(&mut self, ctx: &mut Ctx<Command>) -> Flow {
         match &self.duplicate {

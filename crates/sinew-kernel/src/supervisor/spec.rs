@@ -309,6 +309,10 @@ where
 {
     type Msg = B::Msg;
 
+    fn type_name() -> &'static str {
+        B::type_name()
+    }
+
     fn started(&mut self, ctx: &mut Ctx<B::Msg>) -> Flow {
         if let Lazy::New(slot) = std::mem::replace(self, Lazy::Unmade) {
             match slot.with(|factory| factory()) {
