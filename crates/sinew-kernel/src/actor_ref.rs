@@ -42,7 +42,7 @@ impl<M: Send + 'static> ActorRef<M> {
     /// With the message: if the actor has ended, or refuses, or the sender cannot wait.
     #[inline]
     pub fn tell(&self, message: M) -> Result<(), SendError<M>> {
-        match self.0.try_put(Entry::Typed(message)) {
+        match self.0.try_put(self.0.entry(message)?) {
             Ok(()) => Ok(()),
             Err((entry, why)) => self.not_told(entry, why, None),
         }
@@ -54,7 +54,7 @@ impl<M: Send + 'static> ActorRef<M> {
     ///
     /// As for `tell`, and if there was no room all the time.
     pub fn tell_timeout(&self, message: M, timeout: Duration) -> Result<(), SendError<M>> {
-        match self.0.try_put(Entry::Typed(message)) {
+        match self.0.try_put(self.0.entry(message)?) {
             Ok(()) => Ok(()),
             Err((entry, why)) => self.not_told(entry, why, Some(timeout)),
         }
@@ -66,7 +66,7 @@ impl<M: Send + 'static> ActorRef<M> {
     ///
     /// With the message: if the actor has ended, or there is no room and it drops none.
     pub fn try_tell(&self, message: M) -> Result<(), SendError<M>> {
-        self.0.try_put(Entry::Typed(message)).map_err(|(entry, why)| SendError::new(typed(entry), why))
+        self.0.try_put(self.0.entry(message)?).map_err(|(entry, why)| SendError::new(typed(entry), why))
     }
 
     #[cold]
@@ -247,11 +247,8 @@ fn answered<M: Send + 'static>(cell: &Cell<M>, answer: Option<Entry<M>>) -> Resu
     }
 }
 
-fn typed<M>(entry: Entry<M>) -> M {
-    match entry {
-        Entry::Typed(message) => message,
-        Entry::Raw(_) => unreachable!("it was typed"),
-    }
+fn typed<M: 'static>(entry: Entry<M>) -> M {
+    entry.open().expect("it was typed")
 }
 
 impl<M> Clone for ActorRef<M> {

@@ -77,7 +77,7 @@ where
         Err(_) => {
             let state = actor.0.lock();
             match state.life.phase {
-                Phase::Ending | Phase::Dead => Err(AskError::Stopped(state.life.reason())),
+                Phase::Ending | Phase::Leaving | Phase::Dead => Err(AskError::Stopped(state.life.reason())),
                 Phase::Starting | Phase::Running => Err(AskError::NoReply),
             }
         }

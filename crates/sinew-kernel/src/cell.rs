@@ -3,14 +3,15 @@
 //! # Life
 //!
 //! ```text
-//! starting ──(`started` returns)──> running ──(it stops, fails, is stopped)──> ending ──(published)──> dead
+//! starting ──(`started` returns)──> running ──(it stops, fails, is stopped)──> ending ──(over)──> leaving ──(freed)──> dead
 //! ```
 //!
-//! From *ending* on the mailbox is closed and the reason is known. The step to *dead* is made once, by the actor's own task at
-//! its end, or by whoever gives up waiting for it ([zombies](crate::stop)): it takes out everything that others have
-//! to be told, and whoever made it tells them. So there is one exit whatever races.
+//! From *ending* on the mailbox is closed and the reason is known. The step to *leaving* is made once, by the actor's own task at
+//! its end, or by whoever gives up waiting for it ([zombies](crate::stop)): it takes out everything that the actor has of the node,
+//! and whoever made it frees that, makes the step to *dead*, and tells those who are to be told. So there is one exit whatever
+//! races; and who hears of the end, or finds the actor dead, finds its names free.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::Location;
 
@@ -23,23 +24,27 @@ use sinew_sync::{Arc, ShortGuard, ShortLock};
 
 use crate::error::{SendError, Unsent};
 use crate::event::Event;
+use crate::limits::Queued;
 use crate::mailbox::{Admitted, Answer, Mail, Put, Taken};
 use crate::message::Message;
 use crate::node::Inner;
+use crate::notice::TypedNotice;
 
 /// What is the same for all types of messages.
+#[repr(C)]
 pub(crate) struct Head {
+    waker: Waker,
     pub(crate) id: ActorId,
     pub(crate) node: &'static Inner,
-    waker: Waker,
-    /// Messages and events that it has begun to handle; only the actor writes it.
-    begun: AtomicU64,
     /// There is something in the lane, or somebody waits for room. Set and cleared under the lock.
     flags: AtomicU8,
     /// The turn that runs has blocked; only the actor writes it.
     blocked: AtomicBool,
     /// It failed in the middle of a message.
     failed: AtomicBool,
+    /// Messages that it has begun to handle; only the actor writes it, for each. So it is on another cache line than what senders
+    /// write.
+    begun: AtomicU64,
 }
 
 /// There is something in the system's lane.
@@ -47,12 +52,14 @@ pub(crate) const LANE: u8 = 1;
 /// Senders wait for room.
 pub(crate) const WAITING: u8 = 2;
 
-/// An actor whose messages are of type `M`.
+/// An actor whose messages are of type `M`. What senders write comes first.
+#[repr(C)]
 pub(crate) struct Cell<M> {
-    pub(crate) head: Head,
     state: ShortLock<State<M>>,
+    pub(crate) head: Head,
 }
 
+#[repr(C)]
 pub(crate) struct State<M> {
     pub(crate) mail: Mail<Entry<M>, Lane<M>>,
     pub(crate) life: Life,
@@ -64,6 +71,7 @@ pub(crate) enum Phase {
     Starting,
     Running,
     Ending,
+    Leaving,
     Dead,
 }
 
@@ -127,15 +135,15 @@ impl Life {
 /// A message in the queue.
 pub(crate) enum Entry<M> {
     Typed(M),
-    /// One that was sent by id, to an actor whose messages are of another type.
-    Raw(Box<Message>),
+    /// One that was sent by id, to an actor whose messages are of another type, or whose bytes are counted.
+    Raw(Box<Queued>),
 }
 
 /// Something in the lane.
 pub(crate) enum Lane<M> {
     Event(Event),
     /// A message of the actor's own, from a timer.
-    Typed(M),
+    Typed(Arc<dyn TypedNotice<M>>),
 }
 
 impl<M: Send + 'static> Cell<M> {
@@ -160,6 +168,24 @@ impl<M: Send + 'static> Cell<M> {
 
     pub(crate) fn lock(&self) -> ShortGuard<'_, State<M>> {
         self.state.lock()
+    }
+
+    /// A message as it lies in the mailbox. It is counted there if it is one of bytes.
+    #[inline]
+    pub(crate) fn entry(&self, message: M) -> Result<Entry<M>, SendError<M>> {
+        if TypeId::of::<M>() == TypeId::of::<Message>() && self.head.node.budget.is_limited() {
+            return self.counted(message);
+        }
+        Ok(Entry::Typed(message))
+    }
+
+    #[cold]
+    fn counted(&self, message: M) -> Result<Entry<M>, SendError<M>> {
+        let own = |message| typed::<M>(message).expect("the actor's messages are of this type");
+        match self.head.node.budget.charge(untyped(Entry::Typed(message), self.head.id)) {
+            Ok(queued) => Ok(Entry::queued(queued)),
+            Err((message, why)) => Err(SendError::new(own(message), why)),
+        }
     }
 
     /// Puts a message into the mailbox, if it is to be there by now.
@@ -257,10 +283,12 @@ impl<M: Send + 'static> Cell<M> {
         event
     }
 
-    /// The turn that runs is about to block.
-    pub(crate) fn blocks(&self) {
+    /// The turn that runs is about to block. Unless it waits for a message, it looks for itself at its end whether there is one.
+    pub(crate) fn blocks(&self, receives: bool) {
         let mut state = self.lock();
-        state.mail.stay_awake();
+        if !receives {
+            state.mail.stay_awake();
+        }
         let admitted = state.mail.admit(self.head.begun());
         self.set_flags(&state.mail);
         drop(state);
@@ -274,6 +302,20 @@ impl<M: Send + 'static> Cell<M> {
 }
 
 impl<M> Entry<M> {
+    /// A message that was sent by id.
+    fn queued(queued: Queued) -> Entry<M>
+    where
+        M: 'static,
+    {
+        if queued.is_charged() {
+            return Entry::Raw(Box::new(queued));
+        }
+        match typed::<M>(queued.message) {
+            Ok(message) => Entry::Typed(message),
+            Err(message) => Entry::Raw(Box::new(Queued::uncounted(message))),
+        }
+    }
+
     /// What is said of it as a dead letter.
     pub(crate) fn into_letter(self) -> crate::dead::Letter
     where
@@ -281,7 +323,19 @@ impl<M> Entry<M> {
     {
         match self {
             Entry::Typed(message) => crate::dead::Letter::of(message),
-            Entry::Raw(message) => crate::dead::Letter::raw(*message),
+            Entry::Raw(queued) => crate::dead::Letter::raw(queued.message),
+        }
+    }
+
+    /// The message, which is about to be handled: of the actor's own type, or not.
+    #[inline]
+    pub(crate) fn open(self) -> Result<M, Message>
+    where
+        M: 'static,
+    {
+        match self {
+            Entry::Typed(message) => Ok(message),
+            Entry::Raw(queued) => typed(queued.message),
         }
     }
 }
@@ -340,6 +394,9 @@ impl Head {
 pub(crate) trait AnyCell: Send + Sync {
     fn head(&self) -> &Head;
 
+    /// The cell, for those who know the type of its messages.
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+
     /// Puts a message that was sent by id into the mailbox.
     fn deliver(&self, message: Message) -> Result<(), SendError<Message>>;
 
@@ -352,8 +409,8 @@ pub(crate) trait AnyCell: Send + Sync {
     /// Closes the mailbox for this reason, if it is open: from now on the actor ends. False if it did already.
     fn close(&self, reason: ExitReason) -> bool;
 
-    /// The last step of its life: whoever makes it gets what is to be told to whom. It ends for the reason for which it was closed,
-    /// if it was. What was left in its mailbox is a dead letter.
+    /// The step to leaving: whoever makes it gets what is to be freed. It ends for the reason for which it was closed, if it was. What
+    /// was left in its mailbox is a dead letter.
     fn bury(&self, reason: ExitReason) -> Option<Buried>;
 
     /// Its [`ActorRef`](crate::ActorRef), whatever the type of its messages.
@@ -402,31 +459,22 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
         &self.head
     }
 
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+
     fn deliver(&self, message: Message) -> Result<(), SendError<Message>> {
-        let entry = match typed::<M>(message) {
-            Ok(message) => Entry::Typed(message),
-            Err(message) => Entry::Raw(Box::new(message)),
-        };
+        let queued = self.head.node.budget.charge(message);
+        let queued = queued.map_err(|(message, why)| SendError::new(message, why))?;
+        let entry = Entry::queued(queued);
         self.try_put(entry).map_err(|(entry, why)| SendError::new(untyped(entry, self.head.id), why))
     }
 
     fn push_event(&self, event: Event) -> Result<(), Event> {
-        let mut state = self.lock();
-        let put = state.mail.put_event(Lane::Event(event));
-        if put.is_ok() {
-            self.set_flag(LANE);
-        }
-        drop(state);
-        match put {
-            Ok(wake) => {
-                if wake {
-                    self.head.waker.wake();
-                }
-                Ok(())
-            }
-            Err(Lane::Event(event)) => Err(event),
-            Err(Lane::Typed(_)) => unreachable!("it was an event"),
-        }
+        self.push_lane(Lane::Event(event)).map_err(|lane| match lane {
+            Lane::Event(event) => event,
+            Lane::Typed(_) => unreachable!("it was an event"),
+        })
     }
 
     fn with_life(&self, what: &mut dyn FnMut(&mut Life)) {
@@ -449,15 +497,23 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
 
     fn bury(&self, reason: ExitReason) -> Option<Buried> {
         let mut state = self.lock();
-        if state.life.phase == Phase::Dead {
+        if state.life.phase >= Phase::Leaving {
             return None;
         }
         if state.life.phase < Phase::Ending {
             state.life.set_reason(reason);
         }
-        state.life.phase = Phase::Dead;
         let reason = state.life.reason();
-        let more = state.life.more.take();
+        let mut more = state.life.more.take();
+        // One that nobody has to do with leaves nothing behind.
+        state.life.phase = if more.is_none() { Phase::Dead } else { Phase::Leaving };
+        if let Some(more) = &mut more {
+            // Those who are to be told stay until it is dead.
+            let left = state.life.more();
+            left.links = std::mem::take(&mut more.links);
+            left.monitors = std::mem::take(&mut more.monitors);
+            left.waits = std::mem::take(&mut more.waits);
+        }
         state.life.set_reason(reason.clone()); // for those who ask later
         let waiting = state.mail.close();
         let (queue, lane) = state.mail.drain();
@@ -501,6 +557,20 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
 }
 
 impl<M: Send + 'static> Cell<M> {
+    /// Puts something into the lane. It is given back if the actor ends.
+    pub(crate) fn push_lane(&self, lane: Lane<M>) -> Result<(), Lane<M>> {
+        let mut state = self.lock();
+        let put = state.mail.put_event(lane);
+        if put.is_ok() {
+            self.set_flag(LANE);
+        }
+        drop(state);
+        if put? {
+            self.head.waker.wake();
+        }
+        Ok(())
+    }
+
     /// The mailbox is closed: those who wait for room get their messages back.
     fn refuse(&self, waiting: Vec<(Entry<M>, Answer<Entry<M>>)>) {
         for (entry, sender) in waiting {
@@ -522,7 +592,7 @@ fn typed<M: 'static>(message: Message) -> Result<M, Message> {
 /// The other way round, for a message that comes back.
 fn untyped<M: Send + 'static>(entry: Entry<M>, dest: ActorId) -> Message {
     match entry {
-        Entry::Raw(message) => *message,
+        Entry::Raw(queued) => queued.message,
         Entry::Typed(message) => {
             let mut message = Some(message);
             if let Some(same) = (&mut message as &mut dyn Any).downcast_mut::<Option<Message>>() {
@@ -535,3 +605,7 @@ fn untyped<M: Send + 'static>(entry: Entry<M>, dest: ActorId) -> Message {
 }
 
 const _: () = assert!(sinew_sync::MODEL || size_of::<Cell<u64>>() <= 152, "with its counts it is 168 bytes");
+const _: () = {
+    let begun = std::mem::offset_of!(Cell<u64>, head) + std::mem::offset_of!(Head, begun);
+    assert!(sinew_sync::MODEL || begun >= size_of::<Mail<Entry<u64>, Lane<u64>>>() + 8 + 64);
+};

@@ -4,7 +4,7 @@ use sinew_core::{ActorId, ExitReason, Level};
 use sinew_sched::turn;
 use sinew_sync::Arc;
 
-use crate::cell::{AnyCell, Buried, Head, More, Phase, Seen};
+use crate::cell::{AnyCell, Buried, More, Phase, Seen};
 use crate::event::{Event, Exit, MonitorId, Relation};
 use crate::node::{Inner, Lifecycle};
 use crate::stop;
@@ -39,7 +39,7 @@ pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
         return head.node.zombies.remove(head); // it was given up, and has ended after all
     };
     let node = head.node;
-    let name = more.map_or(None, |more| tell_all(head, *more, &reason));
+    let name = more.map_or(None, |more| tell_all(cell, *more, &reason));
     if reason.is_abnormal() {
         node.log.say(node, Level::Debug, head.id, turn::current_type_name(), format_args!("ended: {reason}"));
     }
@@ -50,9 +50,9 @@ pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
 }
 
 /// Frees what an actor has that has ended, and tells all who have to do with it. Returns its name.
-fn tell_all(head: &Head, more: More, reason: &ExitReason) -> Option<Box<str>> {
-    let node = head.node;
-    let More { name, parent, children, links, monitors, monitored, waits, services, .. } = more;
+fn tell_all(cell: &dyn AnyCell, more: More, reason: &ExitReason) -> Option<Box<str>> {
+    let (head, node) = (cell.head(), cell.head().node);
+    let More { name, parent, children, monitored, services, .. } = more;
     services.release(head);
     for child in children {
         if let Some(child) = node.table.get(child) {
@@ -64,6 +64,12 @@ fn tell_all(head: &Head, more: More, reason: &ExitReason) -> Option<Box<str>> {
             target.life(|life| life.more.as_mut().and_then(|more| more.monitors.remove(&monitor)));
         }
     }
+    let (links, monitors, waits) = cell.life(|life| {
+        life.phase = Phase::Dead;
+        let more = life.more();
+        let links = std::mem::take(&mut more.links);
+        (links, std::mem::take(&mut more.monitors), std::mem::take(&mut more.waits))
+    });
     let exit = |relation| Exit { actor: head.id, reason: reason.clone(), relation };
     // The parent first: whoever learns of the end from one of the others, and asks it, finds that it knows.
     if let Some(parent) = parent

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use sinew_core::{ActorId, ExitReason, NodeId};
+use sinew_core::{ActorId, ExitReason, NameError, NodeId};
 use sinew_fiber::Refused;
 
 /// A message that was not sent, and why.
@@ -52,6 +52,9 @@ pub enum Unsent {
     /// There is nobody of this name.
     #[error("nobody is called {0:?}")]
     UnknownName(Box<str>),
+    /// The group has no members.
+    #[error("the group {0:?} has no members")]
+    NoMembers(Box<str>),
     /// An actor whose mailbox is full must not wait for itself.
     #[error("an actor cannot wait for room in its own mailbox: use `try_tell`, or a larger mailbox")]
     ToItself,
@@ -60,9 +63,16 @@ pub enum Unsent {
     Refused(#[from] Refused),
     /// The node has as many bytes queued as it may.
     #[error(
-        "the node has {0} bytes queued, which is as much as it may: raise `Builder::max_queued_bytes`, or send less"
+        "the node has {queued} of {most} bytes queued, and no room for {bytes}: raise `Builder::max_queued_bytes`, or send less"
     )]
-    NodeFull(usize),
+    NodeFull {
+        /// How many bytes the message has.
+        bytes: usize,
+        /// How many the node had queued.
+        queued: usize,
+        /// How many it may have.
+        most: usize,
+    },
     /// There is no connection to the actor's node.
     #[error("there is no connection to node {}", .0.0)]
     NoConnection(NodeId),
@@ -108,8 +118,8 @@ pub enum SpawnError {
     #[error("the name {0:?} is taken by actor {1}: choose another, or stop that one first")]
     NameTaken(Box<str>, ActorId),
     /// The name cannot be one.
-    #[error("{0:?} is no name: {1}")]
-    BadName(Box<str>, Box<str>),
+    #[error(transparent)]
+    BadName(#[from] NameError),
     /// A mailbox holds at least one message.
     #[error("a mailbox holds at least one message: give it a capacity above zero")]
     NoCapacity,
@@ -122,4 +132,33 @@ pub enum SpawnError {
     /// The node is shutting down.
     #[error("the node is shutting down")]
     ShuttingDown,
+}
+
+impl From<RegisterError> for SpawnError {
+    fn from(error: RegisterError) -> SpawnError {
+        match error {
+            RegisterError::Bad(error) => SpawnError::BadName(error),
+            RegisterError::Taken { name, holder } => SpawnError::NameTaken(name, holder),
+            RegisterError::NoActor(_) => SpawnError::ShuttingDown, // only then has one ended that was not yet started
+        }
+    }
+}
+
+/// Why an actor did not get a name, a path or a mount.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum RegisterError {
+    /// It cannot be one.
+    #[error(transparent)]
+    Bad(#[from] NameError),
+    /// Somebody has it, and keeps it.
+    #[error("{name:?} is taken by actor {holder}: choose another, or unregister that one first")]
+    Taken {
+        /// What was asked for.
+        name: Box<str>,
+        /// Who has it.
+        holder: ActorId,
+    },
+    /// There is no such actor on this node.
+    #[error("there is no actor {0} on this node: it has ended, or never was")]
+    NoActor(ActorId),
 }

@@ -1,8 +1,9 @@
 //! What the system tells an actor.
 
 use sinew_core::{ActorId, ExitReason};
+use sinew_sync::Arc;
 
-use crate::message::Message;
+use crate::notice::Notice;
 
 /// What is in the lane of the system.
 #[derive(Debug)]
@@ -15,8 +16,8 @@ pub(crate) enum Event {
     Started(ActorId),
     /// It is the time that it has asked the node's timers to tell it of.
     Tick(u64),
-    /// A message of the system: a timer, a descriptor.
-    Message(Message),
+    /// A service has something to tell: a timer, a descriptor.
+    Notice(Arc<dyn Notice>),
 }
 
 /// The end of an actor, told to another.

@@ -20,14 +20,18 @@ mod end;
 mod error;
 mod event;
 mod failure;
+mod groups;
 mod inspect;
 mod layout;
+mod limits;
 mod log;
 mod mailbox;
 mod message;
 mod names;
 mod node;
+mod notice;
 mod process;
+mod router;
 mod run;
 mod services;
 mod spawn;
@@ -35,15 +39,18 @@ mod stop;
 pub mod store;
 mod supervisor;
 mod table;
+mod timer;
 mod timers;
+mod watch;
 
 pub use actor::{Actor, Flow};
 pub use actor_ref::ActorRef;
 pub use ask::Reply;
 pub use ctx::Ctx;
 pub use dead::{DeadLetter, Why};
-pub use error::{AskError, SendError, SpawnError, Unsent};
+pub use error::{AskError, RegisterError, SendError, SpawnError, Unsent};
 pub use event::{Exit, MonitorId, Relation};
+pub use groups::{Group, Sent};
 pub use inspect::{ActorInfo, ActorState, Blocked, Snapshot, Stage, Totals, Tree};
 #[cfg(feature = "tracing")]
 pub use log::LogSubscriber;
@@ -52,9 +59,14 @@ pub use mailbox::Policy;
 pub use message::{Message, Payload};
 pub use node::{Builder, Lifecycle, LocalNode, Node, NodeRef};
 pub use process::{Process, Received};
-pub use sinew_core::{ActorId, Backoff, ExitReason, Failure, Kind, Level, NodeId, Restart, Strategy};
+pub use sinew_core::{
+    ActorId, Backoff, ExitReason, Failure, Kind, Level, NameError, NodeId, Resolved, Restart, Strategy,
+};
+pub use sinew_sched::fd::Interest;
 pub use sinew_sched::{Wait, WaitKind};
 pub use spawn::Spawn;
 pub use supervisor::{
     ChildCounts, ChildInfo, ChildSpec, ChildState, Supervisor, SupervisorError, SupervisorRef,
 };
+pub use timer::{TimerError, TimerId};
+pub use watch::WatchError;

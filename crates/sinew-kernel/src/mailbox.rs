@@ -287,7 +287,8 @@ impl<M, E> Mail<M, E> {
         more: bool,
     ) -> (Taken<M, E>, Admitted<M>) {
         self.taken = 0;
-        let admitted = if self.rest.is_some() { self.admit(begun) } else { Admitted(Vec::new()) };
+        let admits = self.rest.is_some() && self.is_half_free(begun);
+        let admitted = if admits { self.admit(begun) } else { Admitted(Vec::new()) };
         if let Some(event) = self.take_event() {
             return (Taken::Event(event), admitted);
         }

@@ -1,48 +1,450 @@
-//! Names of actors.
+//! Names of actors: flat ones, and paths with mounts.
+//!
+//! What starts with a slash is a path, everything else a flat name; [`sinew_core`] has the rules of both and the tables. All of
+//! a node's are under one lock. An actor's own lock is taken under it, never the other way round: who registers a name looks
+//! there whether the actor lives, and leaves a mark; who ends the actor sees the mark and frees what it has. One of the two
+//! comes second, so no name outlives its actor.
+//!
+//! # The seam to other nodes
+//!
+//! Whoever connects nodes has to tell the others of names. [`Names::subscribe`] gives all that there are and every change from
+//! then on, each once and in order, as the payloads that travel.
 
-use std::collections::BTreeMap;
+use sinew_core::payload::{NameRegister, NameUnregister, PathRegister, PathUnregister, SystemPayload};
+use sinew_core::{ActorId, Kind, Name, NameError, NameTable, Path, PathTable, Resolved};
+use sinew_sched::chan::Receiver;
+use sinew_sync::{Arc, RwLock};
 
-use sinew_core::ActorId;
-use sinew_sync::{Arc, Mutex};
-
-use crate::cell::{Cell, Head, Phase};
-use crate::error::SpawnError;
-use crate::node::Lifecycle;
+use crate::actor_ref::ActorRef;
+use crate::bus::Bus;
+use crate::cell::{AnyCell, Cell, Head, Phase};
+use crate::ctx::Ctx;
+use crate::error::{RegisterError, SendError, Unsent};
+use crate::message::{Message, Payload};
+use crate::node::{Lifecycle, NodeRef};
 
 /// The names of a node.
-#[derive(Default)]
-pub(crate) struct Names(Mutex<BTreeMap<Box<str>, ActorId>>);
+pub(crate) struct Names {
+    tables: RwLock<Tables>,
+    changes: Bus<NameChange>,
+}
 
-impl Names {
-    /// Gives an actor a name.
-    pub(crate) fn register<M: Send + 'static>(
-        &self,
-        name: &str,
-        cell: &Arc<Cell<M>>,
-    ) -> Result<(), SpawnError> {
-        let mut names = self.0.lock();
-        if let Some(owner) = names.get(name) {
-            return Err(SpawnError::NameTaken(name.into(), *owner));
+#[derive(Default)]
+struct Tables {
+    names: NameTable<ActorId>,
+    paths: PathTable<ActorId>,
+}
+
+/// A text that can be registered.
+enum Text {
+    Name(Name),
+    Path(Path),
+}
+
+/// A name or a path came or went.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum NameChange {
+    Name(NameRegister),
+    NoName(NameUnregister),
+    Path(PathRegister),
+    NoPath(PathUnregister),
+}
+
+#[cfg_attr(not(test), expect(dead_code, reason = "the seam to other nodes"))]
+impl NameChange {
+    /// The change as it travels.
+    pub(crate) fn encode(&self) -> (Kind, Vec<u8>) {
+        fn encoded<P: SystemPayload>(payload: &P) -> (Kind, Vec<u8>) {
+            (P::KIND, payload.encode())
         }
-        let mut state = cell.lock();
-        if state.life.phase != Phase::Dead {
-            names.insert(name.into(), cell.head.id);
-            let more = state.life.more();
-            more.services.names.push(name.into());
-            more.name.get_or_insert_with(|| name.into());
+        match self {
+            NameChange::Name(payload) => encoded(payload),
+            NameChange::NoName(payload) => encoded(payload),
+            NameChange::Path(payload) => encoded(payload),
+            NameChange::NoPath(payload) => encoded(payload),
         }
-        drop((state, names));
-        let (actor, node) = (cell.head.id, cell.head.node);
-        node.lifecycle(|| Lifecycle::NameRegistered { actor, name: name.into() });
-        Ok(())
+    }
+}
+
+impl Text {
+    fn new(text: &str) -> Result<Text, NameError> {
+        match text.starts_with('/') {
+            true => Path::new(text).map(Text::Path),
+            false => Name::new(text).map(Text::Name),
+        }
+    }
+}
+
+impl Tables {
+    /// Who has this name, or this very path.
+    fn holder(&self, text: &str) -> Option<ActorId> {
+        match text.starts_with('/') {
+            true => self.paths.list(text).next().filter(|(path, _)| path.as_str() == text).map(|(_, id)| id),
+            false => self.names.lookup(text),
+        }
     }
 
-    pub(crate) fn release(&self, name: &str, owner: &Head) {
-        let mut names = self.0.lock();
-        if names.get(name) == Some(&owner.id) {
-            names.remove(name);
-            drop(names);
-            owner.node.lifecycle(|| Lifecycle::NameUnregistered { actor: owner.id, name: name.into() });
+    /// Whom a name or a path leads to.
+    fn lookup(&self, text: &str) -> Option<ActorId> {
+        match text.starts_with('/') {
+            true => self.paths.resolve(text).map(Resolved::target),
+            false => self.names.lookup(text),
         }
+    }
+
+    /// Who is mounted at just this point.
+    fn mounted(&self, point: &str) -> Option<ActorId> {
+        match self.paths.resolve(point)? {
+            Resolved::Mount { target, rest: "" } => Some(target),
+            _ => None,
+        }
+    }
+
+    /// All names and paths of an actor.
+    fn of(&self, id: ActorId) -> impl Iterator<Item = &str> {
+        self.names.names_of(id).map(Name::as_str).chain(self.paths.paths_of(id).map(Path::as_str))
+    }
+}
+
+impl Names {
+    pub(crate) fn new() -> Names {
+        Names { tables: RwLock::new(Tables::default()), changes: Bus::default() }
+    }
+
+    /// Gives an actor a name or a path. False if it is dead.
+    pub(crate) fn register(&self, text: &str, cell: &dyn AnyCell) -> Result<bool, RegisterError> {
+        let (id, valid) = (cell.head().id, Text::new(text)?);
+        let mut first = Some(Box::<str>::from(text));
+        let mut tables = self.tables.write();
+        if let Some(holder) = tables.holder(text) {
+            return Err(RegisterError::Taken { name: text.into(), holder });
+        }
+        let marked = mark(cell, |more| {
+            if more.name.is_none() {
+                more.name = first.take();
+            }
+        });
+        if !marked {
+            return Ok(false);
+        }
+        // Nobody has it, so both take it.
+        match valid {
+            Text::Name(name) => {
+                let _ = tables.names.register(name.clone(), id);
+                self.changes.tell(|| NameChange::Name(NameRegister { name, actor: id }));
+            }
+            Text::Path(path) => {
+                let _ = tables.paths.register(path.clone(), id);
+                self.changes.tell(|| NameChange::Path(PathRegister { path, actor: id }));
+            }
+        }
+        cell.head().node.lifecycle(|| Lifecycle::NameRegistered { actor: id, name: text.into() });
+        Ok(true)
+    }
+
+    /// Takes a name or a path from whoever has it, if `may` says so of that one.
+    fn unregister(&self, node: NodeRef, text: &str, may: impl FnOnce(ActorId) -> bool) -> Option<ActorId> {
+        let mut tables = self.tables.write();
+        let holder = tables.holder(text).filter(|holder| may(*holder))?;
+        match Text::new(text).ok()? {
+            Text::Name(name) => {
+                tables.names.unregister(text);
+                self.changes.tell(|| NameChange::NoName(NameUnregister { name }));
+            }
+            Text::Path(path) => {
+                tables.paths.unregister(text);
+                self.changes.tell(|| NameChange::NoPath(PathUnregister { path }));
+            }
+        }
+        node.0.lifecycle(|| Lifecycle::NameUnregistered { actor: holder, name: text.into() });
+        let mut next = tables.of(holder).next().map(Box::<str>::from);
+        if let Some(cell) = node.0.table.get(holder) {
+            cell.life(|life| {
+                if let Some(more) = &mut life.more
+                    && more.name.as_deref() == Some(text)
+                {
+                    std::mem::swap(&mut more.name, &mut next);
+                }
+            });
+        }
+        Some(holder)
+    }
+
+    /// Gives an actor everything at and below a point. False if it is dead.
+    fn mount(&self, point: &str, cell: &dyn AnyCell) -> Result<bool, RegisterError> {
+        let path = Path::new(point)?;
+        let mut tables = self.tables.write();
+        if let Some(holder) = tables.mounted(point) {
+            return Err(RegisterError::Taken { name: point.into(), holder });
+        }
+        let marked = mark(cell, |_| ());
+        if marked {
+            let _ = tables.paths.mount(path, cell.head().id); // nothing is mounted there
+        }
+        Ok(marked)
+    }
+
+    fn unmount(&self, point: &str, may: impl FnOnce(ActorId) -> bool) -> Option<ActorId> {
+        let mut tables = self.tables.write();
+        tables.mounted(point).filter(|target| may(*target))?;
+        tables.paths.unmount(point)
+    }
+
+    /// Frees all that an actor has.
+    pub(crate) fn release(&self, head: &Head) {
+        let id = head.id;
+        let freed = |name: &str| {
+            head.node.lifecycle(|| Lifecycle::NameUnregistered { actor: id, name: name.into() });
+        };
+        let mut tables = self.tables.write();
+        for name in tables.names.remove_all(id) {
+            freed(name.as_str());
+            self.changes.tell(|| NameChange::NoName(NameUnregister { name }));
+        }
+        for path in tables.paths.remove_all(id) {
+            freed(path.as_str());
+            self.changes.tell(|| NameChange::NoPath(PathUnregister { path }));
+        }
+    }
+
+    /// All names and paths that there are, and every change from now on. Who is behind by more than the stream holds misses
+    /// some, and has to subscribe again.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the seam to other nodes"))]
+    pub(crate) fn subscribe(&self) -> (Vec<NameChange>, Receiver<NameChange>) {
+        let tables = self.tables.write(); // no change comes in between
+        let names = tables.names.iter();
+        let names = names.map(|(name, actor)| NameChange::Name(NameRegister { name: name.clone(), actor }));
+        let paths = tables.paths.list("/");
+        let paths = paths.map(|(path, actor)| NameChange::Path(PathRegister { path: path.clone(), actor }));
+        (names.chain(paths).collect(), self.changes.subscribe())
+    }
+}
+
+/// Leaves the mark that the actor has names. False if it is dead.
+fn mark(cell: &dyn AnyCell, also: impl FnOnce(&mut crate::cell::More)) -> bool {
+    cell.life(|life| {
+        let alive = life.phase < Phase::Leaving;
+        if alive {
+            let more = life.more();
+            more.services.named = true;
+            also(more);
+        }
+        alive
+    })
+}
+
+/// # Names
+///
+/// A name leads to one actor, the first to register it, until that one or the node unregisters it, or it ends. Names have up to 63
+/// bytes. One that starts with a slash is a path, of up to 127 bytes: `/node/alpha/counter`.
+///
+/// ```
+/// use sinew_kernel::{Actor, Ctx, Flow, Node, Reply};
+///
+/// struct Greeter;
+/// impl Actor for Greeter {
+///     type Msg = Reply<&'static str>;
+///     fn handle(&mut self, reply: Self::Msg, _: &mut Ctx<Self::Msg>) -> Flow {
+///         reply.send("hello");
+///         Flow::Continue
+///     }
+/// }
+///
+/// let node = Node::new();
+/// let greeter = node.actor().name("greeter").spawn(Greeter).unwrap();
+/// assert_eq!(node.lookup("greeter"), Some(greeter.id()));
+///
+/// let found = node.lookup_as::<Reply<&'static str>>("greeter").unwrap();
+/// assert_eq!(found.ask(|reply| reply).unwrap(), "hello");
+///
+/// node.register("/demo/greeter", greeter.id()).unwrap();
+/// assert_eq!(node.names_of(greeter.id()), ["greeter".into(), "/demo/greeter".into()]);
+/// ```
+impl NodeRef {
+    /// Gives an actor a name or a path, as [`Ctx::register`] does.
+    ///
+    /// # Errors
+    ///
+    /// If it is no name or path, if somebody has it, who keeps it, or if there is no such actor on this node.
+    pub fn register(self, name: &str, actor: ActorId) -> Result<(), RegisterError> {
+        self.registered(actor, |cell| self.0.names.register(name, cell))
+    }
+
+    /// Takes a name or a path from whoever has it, and returns that one.
+    pub fn unregister(self, name: &str) -> Option<ActorId> {
+        self.0.names.unregister(self, name, |_| true)
+    }
+
+    /// Whom a name or a path leads to. A path leads to the longest mount at or above it, or else to who has registered it.
+    pub fn lookup(self, name: &str) -> Option<ActorId> {
+        self.0.names.tables.read().lookup(name)
+    }
+
+    /// Whom a name or a path leads to, if that actor's messages are of type `M`.
+    pub fn lookup_as<M: Send + 'static>(self, name: &str) -> Option<ActorRef<M>> {
+        self.actor_ref(self.lookup(name)?)
+    }
+
+    /// A reference to the actor with this id, if there is one and its messages are of type `M`.
+    pub fn actor_ref<M: Send + 'static>(self, id: ActorId) -> Option<ActorRef<M>> {
+        let cell = self.0.table.get(id)?.as_any();
+        Arc::downcast::<Cell<M>>(cell).ok().map(ActorRef)
+    }
+
+    /// Whom a path leads to, and what is left of the path below a mount.
+    pub fn resolve(self, path: &str) -> Option<Resolved<'_, ActorId>> {
+        self.0.names.tables.read().paths.resolve(path)
+    }
+
+    /// All names of an actor, then all of its paths, each in order.
+    pub fn names_of(self, actor: ActorId) -> Vec<Box<str>> {
+        self.0.names.tables.read().of(actor).map(Box::from).collect()
+    }
+
+    /// The paths at and below `prefix`, by components, or the names that start with it, and who has them, in order. `/` stands for
+    /// all paths, an empty prefix for everything. Mounts are not among them, and hide none.
+    pub fn list(self, prefix: &str) -> Vec<(Box<str>, ActorId)> {
+        let tables = self.0.names.tables.read();
+        let names = tables.names.iter().filter(|(name, _)| name.as_str().starts_with(prefix));
+        let names = names.map(|(name, actor)| (name.as_str().into(), actor));
+        let paths = tables.paths.list(prefix).map(|(path, actor)| (path.as_str().into(), actor));
+        names.chain(paths).collect()
+    }
+
+    /// Mounts an actor: all paths at and below `point` lead to it, also those that somebody has registered, unless a mount below
+    /// is closer.
+    ///
+    /// # Errors
+    ///
+    /// If it is no path, if somebody is mounted just there, or if there is no such actor on this node.
+    pub fn mount(self, point: &str, actor: ActorId) -> Result<(), RegisterError> {
+        self.registered(actor, |cell| self.0.names.mount(point, cell))
+    }
+
+    /// Undoes the mount at `point`, and returns who was mounted.
+    pub fn unmount(self, point: &str) -> Option<ActorId> {
+        self.0.names.unmount(point, |_| true)
+    }
+
+    /// The mounts and who is mounted there, in order.
+    pub fn mounts(self) -> Vec<(Box<str>, ActorId)> {
+        let tables = self.0.names.tables.read();
+        tables.paths.mounts().map(|(point, target)| (point.as_str().into(), target)).collect()
+    }
+
+    /// Sends bytes or a value to whom a name or a path leads, from nobody. Never waits.
+    ///
+    /// # Errors
+    ///
+    /// With the message: if that is nobody, and as for [`send`](NodeRef::send).
+    pub fn send_named(
+        self,
+        name: &str,
+        kind: Kind,
+        payload: impl Into<Payload>,
+    ) -> Result<(), SendError<Message>> {
+        self.route_named(name, Message::new(ActorId::NOBODY, kind, payload.into()))
+    }
+
+    fn route_named(self, name: &str, message: Message) -> Result<(), SendError<Message>> {
+        match self.lookup(name) {
+            Some(dest) => self.route(Message { dest, ..message }),
+            None => Err(SendError::new(message, Unsent::UnknownName(name.into()))),
+        }
+    }
+
+    fn registered(
+        self,
+        actor: ActorId,
+        register: impl FnOnce(&dyn AnyCell) -> Result<bool, RegisterError>,
+    ) -> Result<(), RegisterError> {
+        let cell = self.0.table.get(actor).ok_or(RegisterError::NoActor(actor))?;
+        if register(&*cell)? { Ok(()) } else { Err(RegisterError::NoActor(actor)) }
+    }
+}
+
+/// # Names
+///
+/// An actor gives itself any number of [names and paths](NodeRef#names); they are free again when it ends.
+impl<M: Send + 'static> Ctx<'_, M> {
+    /// Gives this actor a name or a path.
+    ///
+    /// # Errors
+    ///
+    /// If it is no name or path, or if somebody has it, who keeps it.
+    pub fn register(&self, name: &str) -> Result<(), RegisterError> {
+        self.node().registered(self.id(), |cell| cell.head().node.names.register(name, cell))
+    }
+
+    /// Takes a name or a path of this actor's back. False if it is not this actor's.
+    pub fn unregister(&self, name: &str) -> bool {
+        let (node, me) = (self.node(), self.id());
+        node.0.names.unregister(node, name, |holder| holder == me).is_some()
+    }
+
+    /// Mounts this actor, as [`NodeRef::mount`] does.
+    ///
+    /// # Errors
+    ///
+    /// If it is no path, or if somebody is mounted just there.
+    pub fn mount(&self, point: &str) -> Result<(), RegisterError> {
+        self.node().mount(point, self.id())
+    }
+
+    /// Undoes a mount of this actor's. False if it is not this actor's.
+    pub fn unmount(&self, point: &str) -> bool {
+        let me = self.id();
+        self.node().0.names.unmount(point, |target| target == me).is_some()
+    }
+
+    /// Sends bytes or a value to whom a name or a path leads, as this actor. Never waits.
+    ///
+    /// # Errors
+    ///
+    /// With the message: if that is nobody, and as for [`send`](Ctx::send).
+    pub fn send_named(
+        &self,
+        name: &str,
+        kind: Kind,
+        payload: impl Into<Payload>,
+    ) -> Result<(), SendError<Message>> {
+        let message = Message { source: self.id(), dest: ActorId::NOBODY, kind, payload: payload.into() };
+        self.node().route_named(name, message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Flow, Node};
+
+    #[test]
+    fn whoever_connects_nodes_gets_all_names_and_then_every_change_in_order() {
+        let node = Node::new();
+        let idle = |name: &str| node.actor().name(name).spawn_raw((), |_, _, _| Flow::Continue).unwrap();
+        let (one, other) = (idle("one"), idle("/sys/other"));
+        let (known, changes) = node.0.names.subscribe();
+        let name = |name: &str, actor: ActorId| NameRegister { name: Name::new(name).unwrap(), actor };
+        let path = PathRegister { path: Path::new("/sys/other").unwrap(), actor: other.id() };
+        assert_eq!(known, [NameChange::Name(name("one", one.id())), NameChange::Path(path.clone())]);
+
+        node.register("two", one.id()).unwrap();
+        node.unregister("one");
+        node.register("two", other.id()).unwrap_err();
+        other.kill();
+        other.join().unwrap();
+        assert_eq!(changes.recv().unwrap(), NameChange::Name(name("two", one.id())));
+        let gone = NameUnregister { name: Name::new("one").unwrap() };
+        assert_eq!(changes.recv().unwrap(), NameChange::NoName(gone));
+        assert_eq!(changes.recv().unwrap(), NameChange::NoPath(PathUnregister { path: path.path }));
+        assert!(matches!(changes.try_recv(), Ok(None)));
+    }
+
+    #[test]
+    fn a_change_travels_in_the_layout_of_its_kind() {
+        let register = NameRegister { name: Name::new("one").unwrap(), actor: ActorId::from_u64(7) };
+        let (kind, bytes) = NameChange::Name(register.clone()).encode();
+        assert_eq!((kind, bytes.len()), (Kind::NAME_REGISTER, 72));
+        assert_eq!(NameRegister::decode(&bytes), Ok(register));
     }
 }

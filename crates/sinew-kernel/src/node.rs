@@ -18,9 +18,12 @@ use crate::cell::Head;
 use crate::dead::{DeadLetter, DeadLetters};
 use crate::error::{SendError, SpawnError, Unsent};
 use crate::event::Event;
+use crate::groups::Groups;
+use crate::limits::Budget;
 use crate::log::{self, Log};
 use crate::message::{Message, Payload};
 use crate::names::Names;
+use crate::router::Routers;
 use crate::spawn::Spawn;
 use crate::stop;
 use crate::supervisor::Supervisor;
@@ -33,6 +36,9 @@ pub(crate) struct Inner {
     pub(crate) handle: Handle,
     pub(crate) table: Table,
     pub(crate) names: Names,
+    pub(crate) groups: Groups,
+    pub(crate) routers: Routers,
+    pub(crate) budget: Budget,
     pub(crate) timers: Timers,
     pub(crate) dead_letters: DeadLetters,
     pub(crate) zombies: Zombies,
@@ -144,6 +150,11 @@ impl Inner {
         self.events.tell(event);
     }
 
+    /// What subscribers have missed, because they were behind.
+    pub(crate) fn missed(&self) -> u64 {
+        self.events.lost() + self.dead_letters.bus.lost()
+    }
+
     /// An actor is gone.
     pub(crate) fn gone(&self) {
         if self.closed.load(Ordering::Acquire) && self.table.len() == 0 {
@@ -164,6 +175,7 @@ impl Inner {
                     let _ = cell.push_event(Event::Tick(ticket)); // it may have ended
                 }
             }
+            Fire::Timer(timer) => timer.expire(),
         }
     }
 
@@ -180,6 +192,7 @@ pub struct Builder {
     runtime: sinew_sched::Builder,
     id: NodeId,
     max_actors: usize,
+    max_queued_bytes: Option<usize>,
     stop_timeout: Duration,
     keeps_sites: bool,
     pub(crate) log: log::Options,
@@ -201,6 +214,14 @@ impl Builder {
     /// How many actors there may be at once; if not said, as many as there is memory for.
     pub fn max_actors(mut self, most: usize) -> Builder {
         self.max_actors = most;
+        self
+    }
+
+    /// How many bytes may wait in all mailboxes together; if not said, as many as there is memory for. Counted are payloads of
+    /// bytes of more than 22, from when they are sent until their actor begins to handle them. Typed values are not
+    /// counted: mailboxes bound their number only.
+    pub fn max_queued_bytes(mut self, most: usize) -> Builder {
+        self.max_queued_bytes = Some(most);
         self
     }
 
@@ -238,7 +259,10 @@ impl Builder {
             id: self.id,
             handle,
             table: Table::new(self.id, self.max_actors),
-            names: Names::default(),
+            names: Names::new(),
+            groups: Groups::default(),
+            routers: Routers::new(),
+            budget: Budget::new(self.max_queued_bytes),
             timers: Timers::new(),
             dead_letters: DeadLetters::default(),
             zombies: Zombies::default(),
@@ -280,6 +304,7 @@ impl Node {
             runtime: Runtime::builder(),
             id: NodeId(1),
             max_actors: usize::MAX,
+            max_queued_bytes: None,
             stop_timeout: Duration::from_secs(5),
             keeps_sites: false,
             log: log::Options::default(),
@@ -428,7 +453,7 @@ impl NodeRef {
     pub(crate) fn route(self, message: Message) -> Result<(), SendError<Message>> {
         let dest = message.dest;
         if dest.node() != self.0.id && !dest.is_nobody() {
-            return Err(SendError::new(message, Unsent::NoConnection(dest.node())));
+            return self.0.routers.send(message);
         }
         match self.0.table.get(dest) {
             Some(cell) => cell.deliver(message),

@@ -15,13 +15,14 @@ use sinew_sched::{Raised, WaitKind};
 use sinew_sync::Arc;
 
 use crate::actor::Flow;
-use crate::cell::{AnyCell, Cell, Entry, Lane};
+use crate::cell::{AnyCell, Cell, Lane};
 use crate::ctx::Ctx;
 use crate::end;
 use crate::event::{Event, Exit};
 use crate::failure;
 use crate::mailbox::Taken;
 use crate::message::Message;
+use crate::notice::Handled;
 
 /// What a process has of itself: what every actor has, and its messages.
 ///
@@ -42,8 +43,13 @@ use crate::message::Message;
 pub struct Process<'a, M> {
     ctx: Ctx<'a, M>,
     /// What was received and not wanted, oldest first.
-    kept: VecDeque<Received<M>>,
+    kept: VecDeque<Item<M>>,
+    /// Who is told that what was received last has been handled, when the next is received.
+    told: Option<Arc<dyn Handled>>,
 }
+
+/// What was received, and who is told when it has been handled.
+type Item<M> = (Received<M>, Option<Arc<dyn Handled>>);
 
 /// What a process receives.
 #[derive(Debug)]
@@ -121,43 +127,57 @@ impl<'a, M: Send + 'static> Process<'a, M> {
         deadline: Option<Instant>,
         mut wanted: impl FnMut(&Received<M>) -> bool,
     ) -> Result<Option<Received<M>>, Refused> {
-        if let Some(at) = self.kept.iter().position(&mut wanted) {
-            return Ok(self.kept.remove(at));
+        if let Some(told) = self.told.take() {
+            told.handled();
         }
-        loop {
-            let Some(received) = self.next(deadline)? else { return Ok(None) };
-            if wanted(&received) {
-                return Ok(Some(received));
+        let mut found = match self.kept.iter().position(|(received, _)| wanted(received)) {
+            Some(at) => self.kept.remove(at),
+            None => None,
+        };
+        while found.is_none() {
+            let Some(item) = self.next(deadline)? else { return Ok(None) };
+            if wanted(&item.0) {
+                found = Some(item);
+            } else {
+                self.kept.push_back(item);
             }
-            self.kept.push_back(received);
         }
+        Ok(found.map(|(received, told)| {
+            self.told = told;
+            received
+        }))
     }
 
-    fn next(&mut self, deadline: Option<Instant>) -> Result<Option<Received<M>>, Refused> {
+    fn next(&mut self, deadline: Option<Instant>) -> Result<Option<Item<M>>, Refused> {
         let cell = self.ctx.cell;
+        let plain = |received| Ok(Some((received, None)));
         loop {
             match cell.take(&mut VecDeque::new(), false) {
-                Taken::One(Entry::Typed(message), _) => {
+                Taken::One(entry, _) => {
                     cell.head.begin();
-                    return Ok(Some(Received::Message(message)));
+                    return plain(entry.open().map_or_else(Received::Raw, Received::Message));
                 }
-                Taken::One(Entry::Raw(message), _) => {
-                    cell.head.begin();
-                    return Ok(Some(Received::Raw(*message)));
+                Taken::Event(Lane::Typed(notice)) => {
+                    if let Some(message) = notice.message(&**cell) {
+                        return Ok(Some((Received::Message(message), Some(notice))));
+                    }
                 }
-                Taken::Event(Lane::Typed(message)) => return Ok(Some(Received::Message(message))),
                 Taken::Event(Lane::Event(event)) => match event {
-                    Event::Message(message) => return Ok(Some(Received::Raw(message))),
-                    Event::Exit(exit) => return Ok(Some(Received::Exit(exit))),
+                    Event::Notice(notice) => {
+                        if let Some(message) = notice.message(&**cell) {
+                            return Ok(Some((Received::Raw(message), Some(notice))));
+                        }
+                    }
+                    Event::Exit(exit) => return plain(Received::Exit(exit)),
                     Event::Stop { reason, drain } => {
                         if drain {
                             cell.close(reason.clone());
                         }
-                        return Ok(Some(Received::Stop(reason)));
+                        return plain(Received::Stop(reason));
                     }
                     Event::Started(_) | Event::Tick(_) => (),
                 },
-                Taken::End => return Ok(Some(Received::Stop(cell.reason()))),
+                Taken::End => return plain(Received::Stop(cell.reason())),
                 Taken::Nothing => {
                     if !wait_until(|| cell.has_mail(), deadline, WaitKind::Mailbox)? {
                         return Ok(None);
@@ -197,10 +217,14 @@ where
     fn turn(&self) -> After {
         if let Some(body) = self.body.take() {
             end::started(&*self.cell);
-            let mut process = Process { ctx: Ctx::new(&self.cell), kept: VecDeque::new() };
+            let mut process = Process { ctx: Ctx::new(&self.cell), kept: VecDeque::new(), told: None };
             self.flow.set(body(&mut process));
         }
         After::Ended
+    }
+
+    fn blocks(&self) {
+        self.cell.blocks(true);
     }
 
     fn type_name() -> &'static str {

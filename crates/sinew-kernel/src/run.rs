@@ -26,7 +26,7 @@ use sinew_sched::turn::{After, Turn, others_wait};
 use sinew_sync::Arc;
 
 use crate::actor::{Body, Flow};
-use crate::cell::{AnyCell, Cell, Entry, Head, Lane};
+use crate::cell::{AnyCell, Cell, Entry, Head, LANE, Lane};
 use crate::ctx::Ctx;
 use crate::end;
 use crate::event::Event;
@@ -69,17 +69,35 @@ impl<B: Body> Run<B> {
         let failing = Failing(&self.cell.head);
         let flow = match entry {
             Entry::Typed(message) => body.message(message, ctx),
-            Entry::Raw(message) => body.raw(*message, ctx),
+            entry => self.opened(entry, body, ctx),
         };
         mem::forget(failing);
         flow
     }
 
+    #[inline(never)]
+    fn opened(&self, entry: Entry<B::Msg>, body: &mut B, ctx: &mut Ctx<'_, B::Msg>) -> Flow {
+        match entry.open() {
+            Ok(message) => body.message(message, ctx),
+            Err(message) => body.raw(message, ctx),
+        }
+    }
+
     #[cold]
     fn event(&self, lane: Lane<B::Msg>, body: &mut B, ctx: &mut Ctx<'_, B::Msg>) -> Flow {
         match lane {
-            Lane::Typed(message) => body.message(message, ctx),
-            Lane::Event(Event::Message(message)) => body.raw(message, ctx),
+            Lane::Typed(notice) => {
+                let Some(message) = notice.message(&*self.cell) else { return Flow::Continue };
+                let flow = body.message(message, ctx);
+                notice.handled();
+                flow
+            }
+            Lane::Event(Event::Notice(notice)) => {
+                let Some(message) = notice.message(&*self.cell) else { return Flow::Continue };
+                let flow = body.raw(message, ctx);
+                notice.handled();
+                flow
+            }
             Lane::Event(Event::Exit(exit)) => body.exit_of(exit, ctx),
             Lane::Event(Event::Started(child)) => body.child_started(child, ctx),
             Lane::Event(Event::Tick(ticket)) => body.tick(ticket, ctx),
@@ -103,6 +121,8 @@ impl<B: Body> Run<B> {
 struct Batch<'a, M: Send + 'static> {
     cell: &'a Cell<M>,
     queue: VecDeque<Entry<M>>,
+    /// How many are left of it when half of it is done.
+    half: usize,
 }
 
 impl<M: Send + 'static> Drop for Batch<'_, M> {
@@ -128,10 +148,12 @@ impl<M: Send + 'static> Batch<'_, M> {
     /// The next message, if there are no events to see to first. Says whether it is known that there is nothing behind it.
     #[inline(always)]
     fn next(&mut self, last: &mut bool) -> Option<Entry<M>> {
-        if self.cell.head.flags() != 0 {
-            return None;
-        }
         if !self.queue.is_empty() {
+            // Senders that wait are let in half way: not one at a time.
+            let flags = self.cell.head.flags();
+            if flags & LANE != 0 || flags != 0 && self.queue.len() == self.half {
+                return None;
+            }
             return self.queue.pop_front();
         }
         self.cell.pop(|| !others_wait(), last)
@@ -148,7 +170,7 @@ impl<M: Send + 'static> Batch<'_, M> {
                 return Taken::One(entry, false);
             }
             match self.cell.take(&mut self.queue, !others_wait()) {
-                Taken::Batch => (),
+                Taken::Batch => self.half = self.queue.len() / 2,
                 taken => return taken,
             }
         }
@@ -182,7 +204,7 @@ impl<B: Body> Turn for Run<B> {
             }
         }
         let Stage::Started(body) = &mut *stage else { return After::Ended };
-        let mut batch = Batch { cell: &self.cell, queue: VecDeque::new() };
+        let mut batch = Batch { cell: &self.cell, queue: VecDeque::new(), half: 0 };
         for _ in 0..BATCH {
             let mut last = false;
             let flow = if let Some(entry) = batch.next(&mut last) {
@@ -216,7 +238,7 @@ impl<B: Body> Turn for Run<B> {
 
     fn blocks(&self) {
         self.cell.head.set_blocked(true);
-        self.cell.blocks();
+        self.cell.blocks(false);
     }
 
     fn type_name() -> &'static str {

@@ -175,7 +175,7 @@ impl Spawn {
         });
         let (cell, refused) = made.expect("the body was made");
         let dropped = (&*cell as &dyn AnyCell).life(|life| match life.phase {
-            Phase::Dead => Some(task),
+            Phase::Leaving | Phase::Dead => Some(task),
             _ => {
                 if life.phase == Phase::Ending && life.reason() == ExitReason::Killed {
                     task.kill();
@@ -211,7 +211,7 @@ impl Spawn {
             more.last_error = self.last_error;
         }
         if let Some(name) = self.name {
-            node.names.register(&name, cell)?;
+            node.names.register(&name, &**cell)?;
         }
         if let Some(parent) = self.parent {
             let adopted = node.table.get(parent).is_some_and(|parent| {

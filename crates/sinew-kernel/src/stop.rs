@@ -75,7 +75,7 @@ pub(crate) fn step(cell: &Arc<dyn AnyCell>, step: Step) {
             Step::Bury
         }
         Step::Bury => {
-            if cell.life(|life| life.phase != Phase::Dead) {
+            if cell.life(|life| life.phase < Phase::Leaving) {
                 head.node.zombies.add(head);
                 end::bury(&**cell, ExitReason::Killed);
             }

@@ -412,6 +412,15 @@ fn names_and_ends_are_told_in_order() {
 }
 
 #[test]
+fn what_a_subscriber_misses_is_counted() {
+    let (node, _clock) = local();
+    let events = node.lifecycle();
+    (0..1024 + 3).for_each(|_| drop(node.spawn(Does).unwrap()));
+    node.run_until_idle();
+    assert_eq!((events.try_iter().count(), node.snapshot().totals.missed), (1024, 3));
+}
+
+#[test]
 fn a_zombie_is_told_counted_and_its_messages_are_in_the_books_when_it_ends() {
     let node = Node::builder()
         .runtime(Runtime::builder().workers(2))

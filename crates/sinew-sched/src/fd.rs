@@ -39,7 +39,7 @@ use sinew_core::Instant;
 
 use crate::bell::checked;
 use crate::blocking::refused_io;
-use crate::case::{Attempt, Case, Enrolled, block};
+use crate::case::{Async, Attempt, Case, Enrolled, block};
 use crate::clock::{now, system_now};
 use crate::notes::What;
 pub use crate::reactor::Interest;
@@ -73,6 +73,11 @@ impl Ready {
     /// There is an error to be fetched, or, for the writing end of a pipe, no reader any more.
     pub fn is_error(self) -> bool {
         self.has(libc::POLLERR)
+    }
+
+    /// The bits that `poll` would report: `POLLIN`, `POLLOUT` and so on.
+    pub fn bits(self) -> u32 {
+        u32::from(self.events.cast_unsigned())
     }
 
     fn has(self, events: libc::c_short) -> bool {
@@ -110,6 +115,34 @@ pub fn wait(
 pub fn readiness(fd: &impl AsRawFd, interest: Interest) -> DescriptorReady {
     let (registration, outcome) = (OnceCell::new(), Cell::new(None));
     DescriptorReady { fd: fd.as_raw_fd(), interest, registration, outcome }
+}
+
+/// Like [`wait`], for futures that are polled by a task: ready when `fd` is. Dropped, it waits no more, and the descriptor may
+/// be closed in any way.
+///
+/// ```
+/// use std::io::{Write, pipe};
+/// use sinew_sched::Runtime;
+/// use sinew_sched::fd::{self, Interest};
+///
+/// let (reader, mut writer) = pipe()?;
+/// let runtime = Runtime::new();
+/// let task = runtime.spawn_future(async move { fd::wait_async(&reader, Interest::READ).await });
+/// writer.write_all(b"hello")?;
+/// assert!(task.join().unwrap()?.is_readable());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn wait_async(fd: &impl AsRawFd, interest: Interest) -> Async<DescriptorReady> {
+    Async::new(readiness(fd, interest))
+}
+
+/// What `fd` is ready for, of `interest`; none if it is not. Never waits.
+///
+/// # Errors
+///
+/// `EBADF` if there is no such descriptor.
+pub fn look(fd: &impl AsRawFd, interest: Interest) -> io::Result<Option<Ready>> {
+    poll(fd.as_raw_fd(), interest, Some(Duration::ZERO))
 }
 
 /// Closes a descriptor. Whoever waits for it in [`wait`], on any runtime, is told: the number may be another's at once.

@@ -350,3 +350,57 @@ fn what_is_no_descriptor_is_refused_by_tasks_and_threads() {
     assert_eq!(wait(), Some(libc::EBADF));
     with_runtimes(move |runtime| assert_eq!(runtime.run(wait).unwrap(), Some(libc::EBADF)));
 }
+
+#[test]
+fn a_future_waits_for_a_descriptor_again_and_again_while_it_is_ready() {
+    with_runtimes(|runtime| {
+        let (reader, writer) = pipe().unwrap();
+        let waits = runtime.spawn_future(async move {
+            let first = fd::wait_async(&reader, Interest::READ).await.unwrap();
+            let again = fd::wait_async(&reader, Interest::READ).await.unwrap();
+            (reader, first.bits(), again.bits())
+        });
+        write_byte(&writer, 7);
+        let (reader, first, again) = waits.join().unwrap();
+        assert_eq!((first, again), (libc::POLLIN as u32, libc::POLLIN as u32));
+        assert!(fd::look(&reader, Interest::READ).unwrap().is_some());
+        assert!(fd::look(&writer, Interest::READ).unwrap().is_none());
+    });
+}
+
+#[test]
+fn a_future_that_is_dropped_waits_no_more_and_its_number_can_be_used_again() {
+    with_runtimes(|runtime| {
+        for round in 0..rounds(50) {
+            let (mut reader, writer) = pipe().unwrap();
+            let byte = runtime.spawn_future(async move {
+                let mut wait = Box::pin(fd::wait_async(&reader, Interest::READ));
+                assert!(support::poll(wait.as_mut()).is_pending());
+                drop(wait);
+                drop((reader, writer));
+                let (again, writer) = pipe().unwrap();
+                reader = again;
+                let mut wait = Box::pin(fd::wait_async(&reader, Interest::READ));
+                assert!(support::poll(wait.as_mut()).is_pending());
+                write_byte(&writer, round as u8);
+                assert!(wait.await.unwrap().is_readable());
+                read_now(&mut reader)
+            });
+            assert_eq!(byte.join().unwrap(), round as u8);
+        }
+    });
+}
+
+#[test]
+fn a_look_at_no_descriptor_is_an_error() {
+    for fd in [-1, 1_000_000] {
+        let error = fd::look(&fd, Interest::BOTH).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EBADF));
+    }
+}
+
+fn read_now(reader: &mut PipeReader) -> u8 {
+    let mut byte = [0];
+    reader.read_exact(&mut byte).unwrap();
+    byte[0]
+}
