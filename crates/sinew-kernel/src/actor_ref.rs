@@ -163,11 +163,26 @@ impl<M: Send + 'static> ActorRef<M> {
             }
             state.life.more().waits.push(sender);
         }
-        match receiver.recv_of_actor(deadline, WaitKind::ActorEnd, self.id().local()) {
+        let received = receiver.recv_of_actor(deadline, WaitKind::ActorEnd, self.id().local());
+        if !matches!(received, Ok(Some(_))) {
+            drop(receiver);
+            self.forget_waits();
+        }
+        match received {
             Ok(reason) => Ok(reason),
             Err(RecvError::Refused(refused)) => Err(refused),
             Err(_) => Ok(Some(self.0.reason())),
         }
+    }
+
+    /// Takes out those who wait no more for its end.
+    #[cold]
+    fn forget_waits(&self) {
+        let gone: Vec<_> = match &mut self.0.lock().life.more {
+            Some(more) => more.waits.extract_if(.., |waiting| waiting.is_closed()).collect(),
+            None => Vec::new(),
+        };
+        drop(gone);
     }
 
     /// True once the actor has ended.
@@ -231,7 +246,7 @@ fn put_waiting<M: Send + 'static>(
         withdrawn
     };
     match withdrawn {
-        Some(entry) => Err((entry, why)),
+        Some((entry, _)) => Err((entry, why)),
         // It was let in or given back this moment: whoever did so is about to say which.
         None => match shield(|| receiver.recv()) {
             Ok(answer) => answered(cell, answer),
@@ -247,7 +262,7 @@ fn answered<M: Send + 'static>(cell: &Cell<M>, answer: Option<Entry<M>>) -> Resu
     }
 }
 
-fn typed<M: 'static>(entry: Entry<M>) -> M {
+fn typed<M: Send + 'static>(entry: Entry<M>) -> M {
     entry.open().expect("it was typed")
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use sinew_fiber::raw::may_await;
 use sinew_sched::chan::{RecvError, oneshot};
 use sinew_sched::{TaskId, WaitKind, turn};
 
@@ -60,6 +61,7 @@ where
     M: Send + 'static,
     T: Send + 'static,
 {
+    may_await()?; // or the question would be sent, and its answer lost
     let (sender, mut receiver) = oneshot::channel();
     let deadline = sinew_sched::now() + timeout;
     actor.tell_timeout(question(Reply(Some(sender))), timeout).map_err(|error| AskError::from(error.why))?;

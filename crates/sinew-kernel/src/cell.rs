@@ -109,6 +109,12 @@ pub(crate) struct More {
     pub(crate) services: crate::services::Owned,
     pub(crate) spawned_at: Option<&'static Location<'static>>,
     pub(crate) restarts: u32,
+    /// It was killed.
+    pub(crate) killed: bool,
+    /// Its spawn was refused: nobody ever knew of it.
+    pub(crate) refused: bool,
+    /// Drops what was left in its mailbox, which runs foreign code.
+    pub(crate) left: Option<Box<dyn FnOnce(&Head) + Send>>,
     /// What the one failed with whose place it has taken.
     pub(crate) last_error: Option<ExitReason>,
 }
@@ -226,11 +232,13 @@ impl<M: Send + 'static> Cell<M> {
                 if wake {
                     self.head.waker.wake();
                 }
-                self.head.node.dead_letters.overflow(&self.head, oldest.into_letter());
+                self.head.node.dead_letters.overflow(&self.head, oldest.letter());
+                self.head.discard(oldest);
                 Ok(())
             }
             Put::Dropped(entry) => {
-                self.head.node.dead_letters.overflow(&self.head, entry.into_letter());
+                self.head.node.dead_letters.overflow(&self.head, entry.letter());
+                self.head.discard(entry);
                 Ok(())
             }
             Put::Full(entry) => Err((entry, Unsent::Full)),
@@ -283,30 +291,59 @@ impl<M: Send + 'static> Cell<M> {
         event
     }
 
-    /// The turn that runs is about to block. Unless it waits for a message, it looks for itself at its end whether there is one.
-    pub(crate) fn blocks(&self, receives: bool) {
+    /// The turn that runs is about to block, and looks at its end whether there is more.
+    pub(crate) fn blocks(&self) {
         let mut state = self.lock();
-        if !receives {
-            state.mail.stay_awake();
-        }
+        state.mail.stay_awake();
+        self.let_in(state);
+    }
+
+    /// Lets those in who wait, as far as there is room.
+    pub(crate) fn lets_in(&self) {
+        self.let_in(self.lock());
+    }
+
+    fn let_in(&self, mut state: ShortGuard<'_, State<M>>) {
         let admitted = state.mail.admit(self.head.begun());
         self.set_flags(&state.mail);
         drop(state);
         admitted.tell();
     }
 
+    /// Puts back what was taken and not begun. If there is no actor any more, it becomes dead letters.
+    #[cold]
+    pub(crate) fn put_back(&self, mut taken: VecDeque<Entry<M>>) {
+        let put_back = self.lock().mail.put_back(&mut taken);
+        if !put_back {
+            let reason = self.reason();
+            for entry in taken {
+                self.head.node.dead_letters.unhandled(&self.head, entry.letter(), &reason);
+                self.head.discard(entry);
+            }
+        }
+    }
+
     /// Why it ends or has ended.
     pub(crate) fn reason(&self) -> ExitReason {
         self.lock().life.reason()
     }
+
+    /// Why it was asked to stop: what it ends for if it is cancelled before it gets to that.
+    pub(crate) fn asked(&self) -> Option<ExitReason> {
+        let state = self.lock();
+        if state.life.phase >= Phase::Ending {
+            return Some(state.life.reason());
+        }
+        state.mail.events().find_map(|event| match event {
+            Lane::Event(Event::Stop { reason, .. }) => Some(reason.clone()),
+            _ => None,
+        })
+    }
 }
 
-impl<M> Entry<M> {
+impl<M: Send + 'static> Entry<M> {
     /// A message that was sent by id.
-    fn queued(queued: Queued) -> Entry<M>
-    where
-        M: 'static,
-    {
+    fn queued(queued: Queued) -> Entry<M> {
         if queued.is_charged() {
             return Entry::Raw(Box::new(queued));
         }
@@ -317,22 +354,16 @@ impl<M> Entry<M> {
     }
 
     /// What is said of it as a dead letter.
-    pub(crate) fn into_letter(self) -> crate::dead::Letter
-    where
-        M: Send + 'static,
-    {
+    pub(crate) fn letter(&self) -> crate::dead::Letter {
         match self {
-            Entry::Typed(message) => crate::dead::Letter::of(message),
-            Entry::Raw(queued) => crate::dead::Letter::raw(queued.message),
+            Entry::Typed(_) => crate::dead::Letter::of::<M>(),
+            Entry::Raw(queued) => crate::dead::Letter::raw(&queued.message),
         }
     }
 
     /// The message, which is about to be handled: of the actor's own type, or not.
     #[inline]
-    pub(crate) fn open(self) -> Result<M, Message>
-    where
-        M: 'static,
-    {
+    pub(crate) fn open(self) -> Result<M, Message> {
         match self {
             Entry::Typed(message) => Ok(message),
             Entry::Raw(queued) => typed(queued.message),
@@ -385,6 +416,12 @@ impl Head {
         self.waker.wake();
     }
 
+    /// Drops a message. A destructor that fails hurts nobody else.
+    #[cold]
+    pub(crate) fn discard<T>(&self, message: T) {
+        crate::failure::contain("the destructor of a message", self, || drop(message));
+    }
+
     pub(crate) fn task(&self) -> sinew_sched::TaskId {
         self.waker.task()
     }
@@ -406,7 +443,8 @@ pub(crate) trait AnyCell: Send + Sync {
     /// Does something with its life, under its lock: `what` runs no foreign code, and takes no other lock.
     fn with_life(&self, what: &mut dyn FnMut(&mut Life));
 
-    /// Closes the mailbox for this reason, if it is open: from now on the actor ends. False if it did already.
+    /// Closes the mailbox for this reason, if it is open: from now on the actor ends. False if it did already; then a failure
+    /// still takes the place of a reason that is none.
     fn close(&self, reason: ExitReason) -> bool;
 
     /// The step to leaving: whoever makes it gets what is to be freed. It ends for the reason for which it was closed, if it was. What
@@ -464,10 +502,14 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
     }
 
     fn deliver(&self, message: Message) -> Result<(), SendError<Message>> {
+        let (source, kind) = (message.source, message.kind);
         let queued = self.head.node.budget.charge(message);
         let queued = queued.map_err(|(message, why)| SendError::new(message, why))?;
         let entry = Entry::queued(queued);
-        self.try_put(entry).map_err(|(entry, why)| SendError::new(untyped(entry, self.head.id), why))
+        self.try_put(entry).map_err(|(entry, why)| {
+            let message = Message { source, kind, ..untyped(entry, self.head.id) };
+            SendError::new(message, why)
+        })
     }
 
     fn push_event(&self, event: Event) -> Result<(), Event> {
@@ -484,6 +526,11 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
     fn close(&self, reason: ExitReason) -> bool {
         let mut state = self.lock();
         if state.life.phase >= Phase::Ending {
+            // One that fails or is killed while it ends well has not ended well.
+            if state.life.phase == Phase::Ending && reason.is_abnormal() && !state.life.reason().is_abnormal()
+            {
+                state.life.set_reason(reason);
+            }
             return false;
         }
         state.life.phase = Phase::Ending;
@@ -504,28 +551,38 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
             state.life.set_reason(reason);
         }
         let reason = state.life.reason();
-        let mut more = state.life.more.take();
-        // One that nobody has to do with leaves nothing behind.
-        state.life.phase = if more.is_none() { Phase::Dead } else { Phase::Leaving };
-        if let Some(more) = &mut more {
+        let waiting = state.mail.close();
+        let (queue, lane) = state.mail.drain();
+        let has_left = !queue.is_empty() || !lane.is_empty();
+        let (mut more, mut task) = (state.life.more.take(), None);
+        if more.is_none() && !has_left {
+            // One that nobody has to do with leaves nothing behind.
+            state.life.phase = Phase::Dead;
+            task = state.life.task.take();
+        } else {
+            state.life.phase = Phase::Leaving;
             // Those who are to be told stay until it is dead.
-            let left = state.life.more();
+            let (more, left) = (more.get_or_insert_default(), state.life.more());
             left.links = std::mem::take(&mut more.links);
             left.monitors = std::mem::take(&mut more.monitors);
             left.waits = std::mem::take(&mut more.waits);
         }
         state.life.set_reason(reason.clone()); // for those who ask later
-        let waiting = state.mail.close();
-        let (queue, lane) = state.mail.drain();
-        let task = state.life.task.take();
         self.set_flags(&state.mail);
         drop(state);
-        self.head.node.books.close(self.head.handled(), self.head.has_failed());
-        self.refuse(waiting);
-        let dead = &self.head.node.dead_letters;
-        queue.into_iter().for_each(|entry| dead.unhandled(&self.head, entry.into_letter(), &reason));
-        drop(lane);
+        if more.as_ref().is_none_or(|more| !more.refused) {
+            self.head.node.books.close(self.head.handled(), self.head.has_failed());
+        }
         drop(task);
+        self.refuse(waiting);
+        if has_left && let Some(more) = &mut more {
+            let dead = &self.head.node.dead_letters;
+            queue.iter().for_each(|entry| dead.unhandled(&self.head, entry.letter(), &reason));
+            more.left = Some(Box::new(move |head| {
+                queue.into_iter().for_each(|entry| head.discard(entry));
+                lane.into_iter().for_each(|event| head.discard(event));
+            }));
+        }
         Some(Buried { reason, more })
     }
 
@@ -560,7 +617,10 @@ impl<M: Send + 'static> Cell<M> {
     /// Puts something into the lane. It is given back if the actor ends.
     pub(crate) fn push_lane(&self, lane: Lane<M>) -> Result<(), Lane<M>> {
         let mut state = self.lock();
-        let put = state.mail.put_event(lane);
+        let put = match lane {
+            Lane::Event(Event::Kill) => state.mail.put_event_first(lane),
+            lane => state.mail.put_event(lane),
+        };
         if put.is_ok() {
             self.set_flag(LANE);
         }

@@ -39,11 +39,14 @@ pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
         return head.node.zombies.remove(head); // it was given up, and has ended after all
     };
     let node = head.node;
-    let name = more.map_or(None, |more| tell_all(cell, *more, &reason));
+    let refused = more.as_ref().is_some_and(|more| more.refused);
+    let name = more.and_then(|more| tell_all(cell, *more, &reason));
     if reason.is_abnormal() {
         node.log.say(node, Level::Debug, head.id, turn::current_type_name(), format_args!("ended: {reason}"));
     }
-    node.lifecycle(|| Lifecycle::Ended { actor: head.id, name, reason: reason.clone() });
+    if !refused {
+        node.lifecycle(|| Lifecycle::Ended { actor: head.id, name, reason: reason.clone() });
+    }
     node.table.remove(head.id);
     node.log.forget(head.id);
     node.gone();
@@ -52,7 +55,7 @@ pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
 /// Frees what an actor has that has ended, and tells all who have to do with it. Returns its name.
 fn tell_all(cell: &dyn AnyCell, more: More, reason: &ExitReason) -> Option<Box<str>> {
     let (head, node) = (cell.head(), cell.head().node);
-    let More { name, parent, children, monitored, services, .. } = more;
+    let More { name, parent, children, monitored, services, left, .. } = more;
     services.release(head);
     for child in children {
         if let Some(child) = node.table.get(child) {
@@ -64,6 +67,11 @@ fn tell_all(cell: &dyn AnyCell, more: More, reason: &ExitReason) -> Option<Box<s
             target.life(|life| life.more.as_mut().and_then(|more| more.monitors.remove(&monitor)));
         }
     }
+    if let Some(left) = left {
+        left(head);
+    }
+    let task = cell.life(|life| life.task.take()); // until now it could be killed
+    drop(task);
     let (links, monitors, waits) = cell.life(|life| {
         life.phase = Phase::Dead;
         let more = life.more();
@@ -82,7 +90,10 @@ fn tell_all(cell: &dyn AnyCell, more: More, reason: &ExitReason) -> Option<Box<s
         linked_end(node, other, exit(Relation::Link));
     }
     for (monitor, watcher) in monitors {
-        tell(node, watcher, Event::Exit(exit(Relation::Monitor(MonitorId(monitor)))));
+        if let Some(watcher) = node.table.get(watcher) {
+            watcher.life(|life| life.more.as_mut().and_then(|more| more.monitored.remove(&monitor)));
+            let _ = watcher.push_event(Event::Exit(exit(Relation::Monitor(MonitorId(monitor))))); // it may have ended
+        }
     }
     for waiting in waits {
         let _ = waiting.send(reason.clone()); // it may wait no more
@@ -145,6 +156,7 @@ pub(crate) fn unlink(node: &'static Inner, one: ActorId, other: ActorId) {
 pub(crate) fn monitor(watcher: &dyn AnyCell, target: ActorId) -> MonitorId {
     let head = watcher.head();
     let monitor = head.node.next_number();
+    watcher.life(|life| life.more().monitored.insert(monitor, target));
     let ended = match head.node.table.get(target) {
         None => Some(ExitReason::NoConnection),
         Some(target) => target.life(|life| {
@@ -156,12 +168,10 @@ pub(crate) fn monitor(watcher: &dyn AnyCell, target: ActorId) -> MonitorId {
         }),
     };
     let id = MonitorId(monitor);
-    match ended {
-        None => watcher.life(|life| drop(life.more().monitored.insert(monitor, target))),
-        Some(reason) => {
-            let exit = Exit { actor: target, reason, relation: Relation::Monitor(id) };
-            let _ = watcher.push_event(Event::Exit(exit)); // it may be ending
-        }
+    if let Some(reason) = ended {
+        watcher.life(|life| life.more().monitored.remove(&monitor));
+        let exit = Exit { actor: target, reason, relation: Relation::Monitor(id) };
+        let _ = watcher.push_event(Event::Exit(exit)); // it may be ending
     }
     id
 }

@@ -10,6 +10,8 @@ use crate::notice::Notice;
 pub(crate) enum Event {
     /// It is to end, for this reason: at once, or when it has handled what is in its mailbox.
     Stop { reason: ExitReason, drain: bool },
+    /// It was killed: there is nothing more to handle. It goes before everything else.
+    Kill,
     /// An actor that it has to do with has ended.
     Exit(Exit),
     /// A child of it has started.

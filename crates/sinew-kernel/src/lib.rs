@@ -27,6 +27,8 @@ mod limits;
 mod log;
 mod mailbox;
 mod message;
+#[cfg(all(test, not(loom)))]
+mod models;
 mod names;
 mod node;
 mod notice;

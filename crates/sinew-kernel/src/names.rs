@@ -192,17 +192,14 @@ impl Names {
 
     /// Frees all that an actor has.
     pub(crate) fn release(&self, head: &Head) {
-        let id = head.id;
-        let freed = |name: &str| {
-            head.node.lifecycle(|| Lifecycle::NameUnregistered { actor: id, name: name.into() });
-        };
+        let (id, node) = (head.id, head.node);
         let mut tables = self.tables.write();
         for name in tables.names.remove_all(id) {
-            freed(name.as_str());
+            node.lifecycle(|| Lifecycle::NameUnregistered { actor: id, name: name.as_str().into() });
             self.changes.tell(|| NameChange::NoName(NameUnregister { name }));
         }
         for path in tables.paths.remove_all(id) {
-            freed(path.as_str());
+            node.lifecycle(|| Lifecycle::NameUnregistered { actor: id, name: path.as_str().into() });
             self.changes.tell(|| NameChange::NoPath(PathUnregister { path }));
         }
     }

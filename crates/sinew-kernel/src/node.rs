@@ -16,6 +16,7 @@ use crate::books::Books;
 use crate::bus::Bus;
 use crate::cell::Head;
 use crate::dead::{DeadLetter, DeadLetters};
+use crate::end;
 use crate::error::{SendError, SpawnError, Unsent};
 use crate::event::Event;
 use crate::groups::Groups;
@@ -155,9 +156,14 @@ impl Inner {
         self.events.lost() + self.dead_letters.bus.lost()
     }
 
-    /// An actor is gone.
+    /// True if no more actors are started.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// An actor is gone. Either this sees that the node is closed, or whoever has closed it sees that the actor is gone.
     pub(crate) fn gone(&self) {
-        if self.closed.load(Ordering::Acquire) && self.table.len() == 0 {
+        if self.is_closed() && self.table.len() == 0 {
             let emptied = std::mem::take(&mut *self.emptied.lock());
             emptied.into_iter().for_each(|waiting| drop(waiting.send(())));
         }
@@ -251,7 +257,7 @@ impl Builder {
     pub fn build_current_thread(self) -> std::io::Result<LocalNode> {
         let runtime = self.runtime.clone().build_current_thread()?;
         let inner = self.inner(runtime.handle());
-        Ok(LocalNode { node: NodeRef(inner), runtime })
+        Ok(LocalNode { node: NodeRef(inner), runtime: Some(runtime) })
     }
 
     fn inner(self, handle: Handle) -> &'static Inner {
@@ -338,14 +344,16 @@ impl Node {
 
     fn end(&mut self, grace: Duration) -> Report {
         self.node.stop_all(grace);
-        self.runtime.take().expect("it ends once").shutdown(grace)
+        let report = self.runtime.take().expect("it ends once").shutdown(grace);
+        self.node.bury_all();
+        report
     }
 }
 
 impl Drop for Node {
     fn drop(&mut self) {
         if self.runtime.is_some() {
-            self.end(Duration::from_secs(5));
+            let _ = self.end(Duration::from_secs(5)); // nobody is there to be told
         }
     }
 }
@@ -364,26 +372,45 @@ impl fmt::Debug for Node {
     }
 }
 
-/// A node on the thread of whoever has it: see [`CurrentThread`].
+/// A node on the thread of whoever has it: see [`CurrentThread`]. Dropping it ends its actors.
 pub struct LocalNode {
     node: NodeRef,
-    runtime: CurrentThread,
+    runtime: Option<CurrentThread>,
 }
 
 impl LocalNode {
     /// Runs one turn of something that is ready. False if there is nothing.
     pub fn step(&self) -> bool {
-        self.runtime.step()
+        self.runtime().step()
     }
 
     /// Runs until nothing is ready.
     pub fn run_until_idle(&self) {
-        self.runtime.run_until_idle();
+        self.runtime().run_until_idle();
     }
 
     /// The runtime.
     pub fn runtime(&self) -> &CurrentThread {
-        &self.runtime
+        self.runtime.as_ref().expect("it is there until the node is shut down")
+    }
+
+    /// Stops all actors and runs them up to `grace`, then ends the runtime: see [`CurrentThread::shutdown`].
+    pub fn shutdown(mut self, grace: Duration) -> Report {
+        let node = self.node;
+        let _ = self.runtime().run(move || node.stop_all(grace)); // it is refused on a thread that unwinds
+        let report = self.runtime.take().expect("it ends once").shutdown(grace);
+        node.bury_all();
+        report
+    }
+}
+
+impl Drop for LocalNode {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            self.node.ask_all();
+            drop(runtime);
+            self.node.bury_all();
+        }
     }
 }
 
@@ -481,6 +508,11 @@ impl NodeRef {
         self.0.dead_letters.bus.subscribe()
     }
 
+    /// How many [dead letters](NodeRef::dead_letters) and [events](NodeRef::lifecycle) subscribers have missed.
+    pub fn missed(self) -> u64 {
+        self.0.dead_letters.bus.lost() + self.0.events.lost()
+    }
+
     /// What becomes of actors from now on. Who is behind by more than 1,024 misses some.
     pub fn lifecycle(self) -> Receiver<Lifecycle> {
         self.0.events.subscribe()
@@ -491,17 +523,29 @@ impl NodeRef {
         self.0.zombies.ids()
     }
 
-    /// Stops all actors and waits until there are none, up to `grace`.
-    fn stop_all(self, grace: Duration) {
-        let (sender, mut receiver) = oneshot::channel();
-        self.0.emptied.lock().push(sender);
-        self.0.closed.store(true, Ordering::Release);
+    /// Asks all actors to stop that have no parent to do so. From now on none is started.
+    fn ask_all(self) {
+        self.0.closed.store(true, Ordering::SeqCst);
         let roots = self.0.table.all().into_iter().rev();
         for cell in
             roots.filter(|cell| cell.life(|life| life.more.as_ref().is_none_or(|more| more.parent.is_none())))
         {
             stop::stop(&cell, ExitReason::Shutdown, false);
         }
+    }
+
+    /// The runtime has ended: so have all actors, and those who wait for them are told, whatever still runs on.
+    fn bury_all(self) {
+        for cell in self.0.table.all() {
+            end::bury(&*cell, ExitReason::Killed);
+        }
+    }
+
+    /// Stops all actors and waits until there are none, up to `grace`.
+    fn stop_all(self, grace: Duration) {
+        let (sender, mut receiver) = oneshot::channel();
+        self.0.emptied.lock().push(sender);
+        self.ask_all();
         if self.0.table.len() > 0 {
             let _ = receiver.recv_timeout(grace);
         }

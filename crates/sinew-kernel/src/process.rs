@@ -10,16 +10,18 @@ use std::time::Duration;
 
 use sinew_core::{ExitReason, Instant};
 use sinew_fiber::Refused;
+use sinew_fiber::raw::ready_to_await;
 use sinew_sched::turn::{After, Turn, wait_until};
 use sinew_sched::{Raised, WaitKind};
 use sinew_sync::Arc;
 
 use crate::actor::Flow;
-use crate::cell::{AnyCell, Cell, Lane};
+use crate::cell::{AnyCell, Cell, Entry, Lane};
 use crate::ctx::Ctx;
 use crate::end;
 use crate::event::{Event, Exit};
 use crate::failure;
+use crate::limits::Queued;
 use crate::mailbox::Taken;
 use crate::message::Message;
 use crate::notice::Handled;
@@ -40,16 +42,23 @@ use crate::notice::Handled;
 /// adder.tell(2).unwrap();
 /// adder.join().unwrap();
 /// ```
-pub struct Process<'a, M> {
+pub struct Process<'a, M: Send + 'static> {
     ctx: Ctx<'a, M>,
-    /// What was received and not wanted, oldest first.
+    /// What has come and was not wanted, oldest first.
     kept: VecDeque<Item<M>>,
     /// Who is told that what was received last has been handled, when the next is received.
     told: Option<Arc<dyn Handled>>,
 }
 
-/// What was received, and who is told when it has been handled.
-type Item<M> = (Received<M>, Option<Arc<dyn Handled>>);
+/// What has come, and from where.
+type Item<M> = (Received<M>, Origin);
+
+enum Origin {
+    Queue,
+    /// A service, which is told when it has been handled.
+    Service(Arc<dyn Handled>),
+    System,
+}
 
 /// What a process receives.
 #[derive(Debug)]
@@ -142,50 +151,70 @@ impl<'a, M: Send + 'static> Process<'a, M> {
                 self.kept.push_back(item);
             }
         }
-        Ok(found.map(|(received, told)| {
-            self.told = told;
+        Ok(found.map(|(received, origin)| {
+            match origin {
+                Origin::Queue => self.ctx.cell.head.begin(),
+                Origin::Service(told) => self.told = Some(told),
+                Origin::System => (),
+            }
             received
         }))
     }
 
+    /// What comes next.
     fn next(&mut self, deadline: Option<Instant>) -> Result<Option<Item<M>>, Refused> {
         let cell = self.ctx.cell;
-        let plain = |received| Ok(Some((received, None)));
+        ready_to_await()?; // one that always finds a message can be ended as well
         loop {
-            match cell.take(&mut VecDeque::new(), false) {
+            let item = match cell.take(&mut VecDeque::new(), false) {
                 Taken::One(entry, _) => {
-                    cell.head.begin();
-                    return plain(entry.open().map_or_else(Received::Raw, Received::Message));
+                    (entry.open().map_or_else(Received::Raw, Received::Message), Origin::Queue)
                 }
-                Taken::Event(Lane::Typed(notice)) => {
-                    if let Some(message) = notice.message(&**cell) {
-                        return Ok(Some((Received::Message(message), Some(notice))));
-                    }
-                }
+                Taken::Event(Lane::Typed(notice)) => match notice.message(&**cell) {
+                    Some(message) => (Received::Message(message), Origin::Service(notice)),
+                    None => continue,
+                },
                 Taken::Event(Lane::Event(event)) => match event {
-                    Event::Notice(notice) => {
-                        if let Some(message) = notice.message(&**cell) {
-                            return Ok(Some((Received::Raw(message), Some(notice))));
-                        }
-                    }
-                    Event::Exit(exit) => return plain(Received::Exit(exit)),
+                    Event::Notice(notice) => match notice.message(&**cell) {
+                        Some(message) => (Received::Raw(message), Origin::Service(notice)),
+                        None => continue,
+                    },
+                    Event::Exit(exit) => (Received::Exit(exit), Origin::System),
                     Event::Stop { reason, drain } => {
                         if drain {
                             cell.close(reason.clone());
                         }
-                        return plain(Received::Stop(reason));
+                        (Received::Stop(reason), Origin::System)
                     }
-                    Event::Started(_) | Event::Tick(_) => (),
+                    // One that was killed is ended where it waits.
+                    Event::Kill | Event::Started(_) | Event::Tick(_) => continue,
                 },
-                Taken::End => return plain(Received::Stop(cell.reason())),
+                Taken::End => (Received::Stop(cell.reason()), Origin::System),
                 Taken::Nothing => {
                     if !wait_until(|| cell.has_mail(), deadline, WaitKind::Mailbox)? {
                         return Ok(None);
                     }
+                    continue;
                 }
                 Taken::Batch => unreachable!("one at a time was asked for"),
-            }
+            };
+            return Ok(Some(item));
         }
+    }
+}
+
+/// Messages that were kept were not handled: they go back, to become dead letters with the rest.
+impl<M: Send + 'static> Drop for Process<'_, M> {
+    fn drop(&mut self) {
+        if self.kept.is_empty() {
+            return;
+        }
+        let kept = self.kept.drain(..).filter_map(|item| match item {
+            (Received::Message(message), Origin::Queue) => Some(Entry::Typed(message)),
+            (Received::Raw(message), Origin::Queue) => Some(Entry::Raw(Box::new(Queued::uncounted(message)))),
+            _ => None,
+        });
+        self.ctx.cell.put_back(kept.collect());
     }
 }
 
@@ -224,7 +253,7 @@ where
     }
 
     fn blocks(&self) {
-        self.cell.blocks(true);
+        self.cell.lets_in();
     }
 
     fn type_name() -> &'static str {
@@ -241,6 +270,7 @@ where
             head.fail();
         }
         let reason = match (raised, self.flow.take()) {
+            (Some(raised), _) if raised.is_cancelled() => self.cell.asked().unwrap_or(ExitReason::Killed),
             (Some(raised), _) => failure::reason(raised),
             (None, Flow::Exit(reason)) => reason,
             (None, _) => ExitReason::Normal,

@@ -10,11 +10,13 @@
 //! 1. its mailbox is closed: senders are told the reason;
 //! 2. its `stopping` hook runs, unless it failed or was killed;
 //! 3. its state is dropped;
-//! 4. its names, groups, timers and watches are freed;
-//! 5. its children are stopped;
-//! 6. what was left in its mailbox becomes dead letters, and questions in it are answered with the reason;
-//! 7. its parent is told, then those who are linked to it, monitor it, or wait for it;
-//! 8. its id is unknown.
+//! 4. what was left in its mailbox is counted as dead letters;
+//! 5. its names, groups, timers and watches are freed;
+//! 6. its children are stopped;
+//! 7. what was left in its mailbox is dropped, so questions in it are answered with the reason. This is foreign code: that it fails
+//!    is reported, and where it blocks it can be killed;
+//! 8. its parent is told, then those who are linked to it, monitor it, or wait for it;
+//! 9. its id is unknown.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -102,6 +104,7 @@ impl<B: Body> Run<B> {
             Lane::Event(Event::Started(child)) => body.child_started(child, ctx),
             Lane::Event(Event::Tick(ticket)) => body.tick(ticket, ctx),
             Lane::Event(Event::Stop { reason, drain }) => body.stop(reason, drain, ctx),
+            Lane::Event(Event::Kill) => Flow::Exit(ExitReason::Killed),
         }
     }
 
@@ -129,7 +132,7 @@ impl<M: Send + 'static> Drop for Batch<'_, M> {
     #[inline]
     fn drop(&mut self) {
         if self.queue.capacity() > 0 {
-            self.put_back();
+            self.cell.put_back(std::mem::take(&mut self.queue));
         }
     }
 }
@@ -173,18 +176,6 @@ impl<M: Send + 'static> Batch<'_, M> {
                 Taken::Batch => self.half = self.queue.len() / 2,
                 taken => return taken,
             }
-        }
-    }
-
-    #[cold]
-    fn put_back(&mut self) {
-        let mut queue = mem::take(&mut self.queue);
-        let put_back = self.cell.lock().mail.put_back(&mut queue);
-        if !put_back {
-            let (head, reason) = (&self.cell.head, self.cell.reason());
-            queue
-                .into_iter()
-                .for_each(|entry| head.node.dead_letters.unhandled(head, entry.into_letter(), &reason));
         }
     }
 }
@@ -238,7 +229,7 @@ impl<B: Body> Turn for Run<B> {
 
     fn blocks(&self) {
         self.cell.head.set_blocked(true);
-        self.cell.blocks(false);
+        self.cell.blocks();
     }
 
     fn type_name() -> &'static str {
@@ -250,16 +241,21 @@ impl<B: Body> Turn for Run<B> {
     }
 
     fn ended(&self, raised: Option<Raised>) {
-        let failed = raised.map(failure::reason);
-        let graceful = failed.is_none();
-        if let Some(reason) = failed {
-            self.cell.close(reason);
+        let mut graceful = true;
+        if let Some(raised) = raised {
+            // One that was asked to stop and takes too long is cancelled: it ends as it was asked to.
+            let asked = if raised.is_cancelled() { self.cell.asked() } else { None };
+            graceful = asked.is_some();
+            self.cell.close(asked.unwrap_or_else(|| failure::reason(raised)));
         }
-        let reason = self.cell.reason();
+        let (reason, killed) = {
+            let life = &self.cell.lock().life;
+            (life.reason(), life.more.as_ref().is_some_and(|more| more.killed))
+        };
         let stage = self.body.replace(Stage::None);
         let started = matches!(stage, Stage::Started(_));
         if let Stage::New(mut body) | Stage::Started(mut body) = stage {
-            if graceful && started {
+            if graceful && !killed && started {
                 let hook = || body.stopping(&reason, &mut Ctx::new(&self.cell));
                 failure::contain("the `stopping` hook", &self.cell.head, hook);
             }

@@ -169,6 +169,9 @@ impl Spawn {
             let mail = Mail::new(self.capacity, self.policy);
             let cell = node.table.insert(|id| Arc::new(Cell::<M>::new(id, node, waker, mail)));
             let refused = self.prepare(&cell, spawned_at).err();
+            if refused.is_some() {
+                cell.lock().life.more().refused = true;
+            }
             let body = make(cell.clone(), refused.is_some());
             made = Some((cell, refused));
             body
@@ -185,9 +188,13 @@ impl Spawn {
             }
         });
         drop(dropped);
+        let actor = ActorRef(cell);
+        if node.is_closed() {
+            actor.stop(); // whoever closes the node may have looked before it was there
+        }
         match refused {
             Some(error) => Err(error),
-            None => Ok(ActorRef(cell)),
+            None => Ok(actor),
         }
     }
 
@@ -206,7 +213,7 @@ impl Spawn {
         {
             let mut state = cell.lock();
             let more = state.life.more();
-            (more.parent, more.announces, more.restarts) = (self.parent, self.announces, self.restarts);
+            (more.announces, more.restarts) = (self.announces, self.restarts);
             (more.spawned_at, more.patience) = (Some(spawned_at), self.patience);
             more.last_error = self.last_error;
         }
@@ -223,6 +230,8 @@ impl Spawn {
             if !adopted {
                 return Err(SpawnError::ParentEnded(parent));
             }
+            // Only one that was adopted tells its parent of its end.
+            cell.lock().life.more().parent = Some(parent);
         }
         Ok(())
     }

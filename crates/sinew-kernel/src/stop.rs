@@ -58,7 +58,6 @@ pub(crate) fn stop(cell: &Arc<dyn AnyCell>, reason: ExitReason, drain: bool) {
 
 /// Kills an actor.
 pub(crate) fn kill(cell: &Arc<dyn AnyCell>) {
-    cell.close(ExitReason::Killed);
     step(cell, Step::Kill);
 }
 
@@ -71,6 +70,11 @@ pub(crate) fn step(cell: &Arc<dyn AnyCell>, step: Step) {
         }
         Step::Kill => {
             cell.close(ExitReason::Killed);
+            if cell.life(|life| life.phase == Phase::Dead) {
+                return;
+            }
+            cell.life(|life| life.more().killed = true);
+            let _ = cell.push_event(Event::Kill); // it may have ended
             interrupt(cell, Level::Kill);
             Step::Bury
         }

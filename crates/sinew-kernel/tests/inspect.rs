@@ -94,6 +94,12 @@ fn an_actor_is_seen_with_its_name_its_type_its_mailbox_and_its_counts() {
     actor.stop();
     node.run_until_idle();
     assert!(node.inspect(actor.id()).is_none() && node.snapshot().actors.is_empty());
+    let keeps = node.actor().name("worker").spawn(Does).unwrap();
+    node.actor().name("worker").spawn(Does).unwrap_err();
+    node.run_until_idle();
+    let totals = node.snapshot().totals;
+    assert_eq!((totals.actors, totals.ended), (1, 1), "one that was refused never was");
+    drop(keeps);
 }
 
 #[test]

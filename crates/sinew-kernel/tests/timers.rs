@@ -243,7 +243,7 @@ fn a_repeated_message_is_made_each_time_and_not_before_the_last_was_handled() {
         let start = now();
         let id = process.ctx().send_every(SECOND, make).unwrap();
         assert_eq!(process.recv().unwrap().message(), Some(1));
-        sleep(5 * SECOND);
+        sleep(5 * SECOND + SECOND / 2);
         assert_eq!(process.recv().unwrap().message(), Some(2));
         assert_eq!(process.recv().unwrap().message(), Some(3));
         assert!((7 * SECOND..7 * SECOND + TICK).contains(&(now() - start)));
