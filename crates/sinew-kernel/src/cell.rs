@@ -570,7 +570,9 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
         state.life.set_reason(reason.clone()); // for those who ask later
         self.set_flags(&state.mail);
         drop(state);
-        self.head.node.books.close(self.head.handled(), self.head.has_failed());
+        if more.as_ref().is_none_or(|more| !more.refused) {
+            self.head.node.books.close(self.head.handled(), self.head.has_failed());
+        }
         drop(task);
         self.refuse(waiting);
         if has_left && let Some(more) = &mut more {

@@ -62,6 +62,8 @@ pub struct Totals {
     pub queued: u64,
     /// Things that are to happen at a time.
     pub timers: usize,
+    /// Events of actors' lives and dead letters that subscribers have missed, because they were behind.
+    pub missed: u64,
 }
 
 /// One actor, as a snapshot sees it.
@@ -156,6 +158,7 @@ impl NodeRef {
             handled: closed.begun - closed.failed.min(closed.begun),
             failed: closed.failed,
             timers: node.timers.len(),
+            missed: node.missed(),
             ..Totals::default()
         };
         let mut actors = Vec::new();
@@ -187,8 +190,9 @@ impl ActorInfo {
         let stage = match seen.phase {
             Phase::Starting => Stage::Starting,
             Phase::Running => Stage::Running,
-            Phase::Ending | Phase::Leaving => Stage::Ending,
-            Phase::Dead => return None,
+            Phase::Ending => Stage::Ending,
+            // What it has begun is in the books.
+            Phase::Leaving | Phase::Dead => return None,
         };
         let Seen { name, parent, queued, capacity, high_water, dropped, handled, .. } = seen;
         let task = head.node.handle.dump_task(head.task());

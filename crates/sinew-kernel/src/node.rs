@@ -151,6 +151,11 @@ impl Inner {
         self.events.tell(event);
     }
 
+    /// What subscribers have missed, because they were behind.
+    pub(crate) fn missed(&self) -> u64 {
+        self.events.lost() + self.dead_letters.bus.lost()
+    }
+
     /// True if no more actors are started.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)

@@ -94,6 +94,12 @@ fn an_actor_is_seen_with_its_name_its_type_its_mailbox_and_its_counts() {
     actor.stop();
     node.run_until_idle();
     assert!(node.inspect(actor.id()).is_none() && node.snapshot().actors.is_empty());
+    let keeps = node.actor().name("worker").spawn(Does).unwrap();
+    node.actor().name("worker").spawn(Does).unwrap_err();
+    node.run_until_idle();
+    let totals = node.snapshot().totals;
+    assert_eq!((totals.actors, totals.ended), (1, 1), "one that was refused never was");
+    drop(keeps);
 }
 
 #[test]
@@ -409,6 +415,15 @@ fn names_and_ends_are_told_in_order() {
         Lifecycle::Ended { actor: actor.id(), name: Some(name), reason: ExitReason::Shutdown },
     ];
     assert_eq!(told, expected);
+}
+
+#[test]
+fn what_a_subscriber_misses_is_counted() {
+    let (node, _clock) = local();
+    let events = node.lifecycle();
+    (0..1024 + 3).for_each(|_| drop(node.spawn(Does).unwrap()));
+    node.run_until_idle();
+    assert_eq!((events.try_iter().count(), node.snapshot().totals.missed), (1024, 3));
 }
 
 #[test]

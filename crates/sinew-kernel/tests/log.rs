@@ -90,10 +90,8 @@ fn the_node_logs_what_code_of_an_actor_logs_as_a_line_of_that_actor() {
     let id = actor.unwrap().id();
     node.send(id, Kind(1), Vec::new()).unwrap();
     node.run_until_idle();
-    node.handle().spawn({
-        let node = *node;
-        move || node.log(Level::Info, "by a task")
-    });
+    let reference = *node;
+    node.handle().spawn(move || reference.log(Level::Info, "by a task")).detach();
     node.run_until_idle();
     let expected = format!("{AT} INFO [{id}] by the node\n{AT} INFO [1.0] by a task\n");
     assert_eq!(written(*node, &kept), expected);

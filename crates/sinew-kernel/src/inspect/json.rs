@@ -21,6 +21,7 @@ pub(super) fn of(snapshot: &Snapshot) -> String {
             object.number("dead_letters", totals.dead_letters);
             object.number("queued", totals.queued);
             object.number("timers", totals.timers);
+            object.number("missed", totals.missed);
         });
         object.array("actors", &snapshot.actors, |text, actor| {
             Object::write(text, |object| of_actor(object, actor));
