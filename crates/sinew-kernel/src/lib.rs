@@ -25,6 +25,7 @@ mod limits;
 mod mailbox;
 mod message;
 #[cfg(all(test, not(loom)))]
+#[path = "tests/models.rs"]
 mod models;
 mod names;
 mod node;
