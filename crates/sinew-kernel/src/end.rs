@@ -1,4 +1,6 @@
 //! How an actor's start and end are told to others.
+//!
+//! Models: `end_against_link_and_monitor`, `send_against_stop_and_lookup`.
 
 use sinew_core::{ActorId, ExitReason, Level};
 use sinew_sched::turn;

@@ -28,6 +28,7 @@ mod log;
 mod mailbox;
 mod message;
 #[cfg(all(test, not(loom)))]
+#[path = "tests/models.rs"]
 mod models;
 mod names;
 mod node;

@@ -24,7 +24,10 @@
 //! A sender that waits for room leaves its message here, with a ticket. The actor moves messages of those who wait into the
 //! queue, first come first served, when half of the mailbox is free, when it has nothing else, and before a turn blocks: so
 //! nobody waits for room that there is while nobody works. A sender that gives up takes its message back, if it is
-//! still there.
+//! still there. Nobody passes those who wait.
+//!
+//! Models: `mailbox_wakes_its_actor`, `mailbox_wakes_its_actor_in_batches`, `mailbox_of_one_forgets_no_sender`,
+//! `mailbox_of_two_forgets_no_sender`, `mailbox_sender_against_death`.
 
 use std::collections::VecDeque;
 use std::mem;
