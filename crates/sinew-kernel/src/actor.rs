@@ -2,6 +2,7 @@
 
 use sinew_core::ExitReason;
 
+use crate::cell::AnyCell;
 use crate::ctx::Ctx;
 use crate::event::{Exit, Relation};
 use crate::message::Message;
@@ -93,6 +94,19 @@ pub(crate) trait Body: Send + 'static {
     fn exit_of(&mut self, exit: Exit, ctx: &mut Ctx<Self::Msg>) -> Flow;
     fn child_started(&mut self, child: sinew_core::ActorId, ctx: &mut Ctx<Self::Msg>) -> Flow {
         let _ = (child, ctx);
+        Flow::Continue
+    }
+    /// What it has asked its node's timers for.
+    fn tick(&mut self, ticket: u64, ctx: &mut Ctx<Self::Msg>) -> Flow {
+        let _ = (ticket, ctx);
+        Flow::Continue
+    }
+    /// It is to end: at once, or when it has handled what is in its mailbox.
+    fn stop(&mut self, reason: ExitReason, drain: bool, ctx: &mut Ctx<Self::Msg>) -> Flow {
+        if !drain {
+            return Flow::Exit(reason);
+        }
+        ctx.cell.close(reason);
         Flow::Continue
     }
     fn stopping(&mut self, reason: &ExitReason, ctx: &mut Ctx<Self::Msg>);

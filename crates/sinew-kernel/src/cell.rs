@@ -18,8 +18,8 @@ use sinew_core::{ActorId, ExitReason};
 use sinew_sched::JoinHandle;
 use sinew_sched::chan::oneshot;
 use sinew_sched::turn::Waker;
-use sinew_sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use sinew_sync::{ShortGuard, ShortLock};
+use sinew_sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use sinew_sync::{Arc, ShortGuard, ShortLock};
 
 use crate::error::{SendError, Unsent};
 use crate::event::Event;
@@ -36,6 +36,8 @@ pub(crate) struct Head {
     begun: AtomicU64,
     /// There is something in the lane, or somebody waits for room. Set and cleared under the lock.
     flags: AtomicU8,
+    /// The turn that runs has blocked; only the actor writes it.
+    blocked: AtomicBool,
 }
 
 /// There is something in the system's lane.
@@ -65,6 +67,8 @@ pub(crate) enum Phase {
 
 pub(crate) struct Life {
     pub(crate) phase: Phase,
+    /// Why it ends, from the phase on in which it does; if that is a reason with texts, they are with what few have.
+    code: u8,
     /// Its task, until it is dead.
     pub(crate) task: Option<JoinHandle<()>>,
     /// What few actors have.
@@ -74,8 +78,8 @@ pub(crate) struct Life {
 /// What an actor has to do with others. Made when it is needed.
 #[derive(Default)]
 pub(crate) struct More {
-    /// Why it ends, from the phase on in which it does.
-    pub(crate) reason: Option<ExitReason>,
+    /// Why it ends, if there are texts to that.
+    reason: Option<ExitReason>,
     pub(crate) name: Option<Box<str>>,
     pub(crate) parent: Option<ActorId>,
     pub(crate) children: BTreeSet<ActorId>,
@@ -90,6 +94,7 @@ pub(crate) struct More {
     pub(crate) traps: bool,
     /// Its parent is told when it has started.
     pub(crate) announces: bool,
+    pub(crate) patience: crate::stop::Patience,
     /// What else has to be undone at its end.
     pub(crate) services: crate::services::Owned,
     pub(crate) spawned_at: Option<&'static Location<'static>>,
@@ -103,7 +108,15 @@ impl Life {
 
     /// Why it ends or has ended.
     pub(crate) fn reason(&self) -> ExitReason {
-        self.more.as_ref().and_then(|more| more.reason.clone()).unwrap_or(ExitReason::Normal)
+        let texts = self.more.as_ref().and_then(|more| more.reason.clone());
+        texts.or_else(|| ExitReason::from_code(self.code)).unwrap_or(ExitReason::Normal)
+    }
+
+    fn set_reason(&mut self, reason: ExitReason) {
+        self.code = reason.code();
+        if let ExitReason::Error(_) | ExitReason::Limit(_) = reason {
+            self.more().reason = Some(reason);
+        }
     }
 }
 
@@ -128,8 +141,15 @@ impl<M: Send + 'static> Cell<M> {
         waker: Waker,
         mail: Mail<Entry<M>, Lane<M>>,
     ) -> Cell<M> {
-        let life = Life { phase: Phase::Starting, task: None, more: None };
-        let head = Head { id, node, waker, begun: AtomicU64::new(0), flags: AtomicU8::new(0) };
+        let life = Life { phase: Phase::Starting, code: 0, task: None, more: None };
+        let head = Head {
+            id,
+            node,
+            waker,
+            begun: AtomicU64::new(0),
+            flags: AtomicU8::new(0),
+            blocked: AtomicBool::new(false),
+        };
         Cell { head, state: ShortLock::new(State { mail, life }) }
     }
 
@@ -281,6 +301,17 @@ impl Head {
         self.flags.load(Ordering::Relaxed)
     }
 
+    /// Says whether the turn that runs has blocked.
+    #[inline]
+    pub(crate) fn set_blocked(&self, blocked: bool) {
+        self.blocked.store(blocked, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn has_blocked(&self) -> bool {
+        self.blocked.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn wake(&self) {
         self.waker.wake();
     }
@@ -306,12 +337,21 @@ pub(crate) trait AnyCell: Send + Sync {
     /// Closes the mailbox for this reason, if it is open: from now on the actor ends. False if it did already.
     fn close(&self, reason: ExitReason) -> bool;
 
-    /// The last step of its life: true for whoever made it, who gets what is to be told to whom. What was left in its
-    /// mailbox is a dead letter.
-    fn bury(&self, reason: ExitReason) -> Option<Box<More>>;
+    /// The last step of its life: whoever makes it gets what is to be told to whom. It ends for the reason for which it was closed,
+    /// if it was. What was left in its mailbox is a dead letter.
+    fn bury(&self, reason: ExitReason) -> Option<Buried>;
+
+    /// Its [`ActorRef`](crate::ActorRef), whatever the type of its messages.
+    fn any_ref(self: Arc<Self>) -> Box<dyn Any>;
 
     /// For onlookers: messages waiting, capacity, the most there were, dropped, phase.
     fn see(&self) -> Seen;
+}
+
+/// What is told of an actor that has ended, and to whom.
+pub(crate) struct Buried {
+    pub(crate) reason: ExitReason,
+    pub(crate) more: Option<Box<More>>,
 }
 
 /// What an onlooker sees of an actor.
@@ -375,7 +415,7 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
             return false;
         }
         state.life.phase = Phase::Ending;
-        state.life.more().reason = Some(reason);
+        state.life.set_reason(reason);
         let waiting = state.mail.close();
         self.set_flags(&state.mail);
         drop(state);
@@ -383,16 +423,18 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
         true
     }
 
-    fn bury(&self, reason: ExitReason) -> Option<Box<More>> {
+    fn bury(&self, reason: ExitReason) -> Option<Buried> {
         let mut state = self.lock();
         if state.life.phase == Phase::Dead {
             return None;
         }
+        if state.life.phase < Phase::Ending {
+            state.life.set_reason(reason);
+        }
         state.life.phase = Phase::Dead;
-        let more = state.life.more();
-        let reason = more.reason.get_or_insert(reason).clone();
-        // The reason stays for those who ask later.
-        let more = std::mem::replace(more, More { reason: Some(reason.clone()), ..More::default() });
+        let reason = state.life.reason();
+        let more = state.life.more.take();
+        state.life.set_reason(reason.clone()); // for those who ask later
         let waiting = state.mail.close();
         let (queue, lane) = state.mail.drain();
         let task = state.life.task.take();
@@ -403,7 +445,11 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
         queue.into_iter().for_each(|entry| dead.unhandled(&self.head, entry.into_letter(), &reason));
         drop(lane);
         drop(task);
-        Some(Box::new(more))
+        Some(Buried { reason, more })
+    }
+
+    fn any_ref(self: Arc<Self>) -> Box<dyn Any> {
+        Box::new(crate::actor_ref::ActorRef(self))
     }
 
     fn see(&self) -> Seen {
@@ -453,4 +499,4 @@ fn untyped<M: Send + 'static>(entry: Entry<M>, dest: ActorId) -> Message {
     }
 }
 
-const _: () = assert!(sinew_sync::MODEL || size_of::<Cell<u64>>() <= 176);
+const _: () = assert!(sinew_sync::MODEL || size_of::<Cell<u64>>() <= 152, "with its counts it is 168 bytes");

@@ -3,7 +3,7 @@
 use sinew_core::{ActorId, ExitReason};
 use sinew_sync::Arc;
 
-use crate::cell::{AnyCell, More, Phase};
+use crate::cell::{AnyCell, Buried, Head, More, Phase};
 use crate::event::{Event, Exit, MonitorId, Relation};
 use crate::node::Inner;
 use crate::stop;
@@ -26,12 +26,20 @@ pub(crate) fn started(cell: &dyn AnyCell) {
 /// Publishes the end of an actor, if that was not done before.
 pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
     let head = cell.head();
-    let Some(more) = cell.bury(reason) else {
+    let Some(Buried { reason, more }) = cell.bury(reason) else {
         return head.node.zombies.remove(head.id); // it was given up, and has ended after all
     };
-    let reason = cell.life(|life| life.reason());
     let node = head.node;
-    let More { name, parent, children, links, monitors, monitored, waits, services, .. } = *more;
+    let name = more.map_or(None, |more| tell_all(head, *more, &reason));
+    node.lifecycle(|| crate::node::Lifecycle::Ended { actor: head.id, name, reason: reason.clone() });
+    node.table.remove(head.id);
+    node.gone();
+}
+
+/// Frees what an actor has that has ended, and tells all who have to do with it. Returns its name.
+fn tell_all(head: &Head, more: More, reason: &ExitReason) -> Option<Box<str>> {
+    let node = head.node;
+    let More { name, parent, children, links, monitors, monitored, waits, services, .. } = more;
     services.release(head);
     for child in children {
         if let Some(child) = node.table.get(child) {
@@ -44,6 +52,13 @@ pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
         }
     }
     let exit = |relation| Exit { actor: head.id, reason: reason.clone(), relation };
+    // The parent first: whoever learns of the end from one of the others, and asks it, finds that it knows.
+    if let Some(parent) = parent
+        && let Some(parent) = node.table.get(parent)
+    {
+        parent.life(|life| life.more.as_mut().map(|more| more.children.remove(&head.id)));
+        let _ = parent.push_event(Event::Exit(exit(Relation::Child))); // it may have ended
+    }
     for other in links {
         linked_end(node, other, exit(Relation::Link));
     }
@@ -53,15 +68,7 @@ pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
     for waiting in waits {
         let _ = waiting.send(reason.clone()); // it may wait no more
     }
-    if let Some(parent) = parent
-        && let Some(parent) = node.table.get(parent)
-    {
-        parent.life(|life| life.more.as_mut().map(|more| more.children.remove(&head.id)));
-        let _ = parent.push_event(Event::Exit(exit(Relation::Child))); // it may have ended
-    }
-    node.lifecycle(|| crate::node::Lifecycle::Ended { actor: head.id, name, reason: reason.clone() });
-    node.table.remove(head.id);
-    node.gone();
+    name
 }
 
 /// `other` was linked to an actor that has ended.

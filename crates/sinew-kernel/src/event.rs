@@ -13,6 +13,8 @@ pub(crate) enum Event {
     Exit(Exit),
     /// A child of it has started.
     Started(ActorId),
+    /// It is the time that it has asked the node's timers to tell it of.
+    Tick(u64),
     /// A message of the system: a timer, a descriptor.
     Message(Message),
 }

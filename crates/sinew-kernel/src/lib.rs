@@ -30,6 +30,7 @@ mod services;
 mod spawn;
 mod stop;
 pub mod store;
+mod supervisor;
 mod table;
 mod timers;
 
@@ -44,5 +45,8 @@ pub use mailbox::Policy;
 pub use message::{Message, Payload};
 pub use node::{Builder, Lifecycle, LocalNode, Node, NodeRef};
 pub use process::{Process, Received};
-pub use sinew_core::{ActorId, ExitReason, Failure, Kind, NodeId};
+pub use sinew_core::{ActorId, Backoff, ExitReason, Failure, Kind, NodeId, Restart, Strategy};
 pub use spawn::Spawn;
+pub use supervisor::{
+    ChildCounts, ChildInfo, ChildSpec, ChildState, Supervisor, SupervisorError, SupervisorRef,
+};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
-use sinew_core::{ActorId, ExitReason, Instant, Kind, NodeId};
+use sinew_core::{ActorId, ExitReason, Instant, Kind, NodeId, Strategy};
 use sinew_sched::chan::{Receiver, oneshot};
 use sinew_sched::{CurrentThread, Handle, Report, Runtime};
 use sinew_sync::Mutex;
@@ -16,10 +16,12 @@ use crate::bus::Bus;
 use crate::cell::Head;
 use crate::dead::{DeadLetter, DeadLetters};
 use crate::error::{SendError, SpawnError, Unsent};
+use crate::event::Event;
 use crate::message::{Message, Payload};
 use crate::names::Names;
 use crate::spawn::Spawn;
 use crate::stop;
+use crate::supervisor::Supervisor;
 use crate::table::Table;
 use crate::timers::{Fire, Timers};
 
@@ -107,6 +109,11 @@ impl Inner {
             Fire::Step(id, step) => {
                 if let Some(cell) = self.table.get(id) {
                     stop::step(&cell, step);
+                }
+            }
+            Fire::Tick(id, ticket) => {
+                if let Some(cell) = self.table.get(id) {
+                    let _ = cell.push_event(Event::Tick(ticket)); // it may have ended
                 }
             }
         }
@@ -343,6 +350,11 @@ impl NodeRef {
     #[track_caller]
     pub fn spawn<A: Actor>(self, actor: A) -> Result<ActorRef<A::Msg>, SpawnError> {
         self.actor().spawn(actor)
+    }
+
+    /// The options of a supervisor that restarts its children with this strategy.
+    pub fn supervisor(self, strategy: Strategy) -> Supervisor {
+        Supervisor::new(self.actor(), strategy)
     }
 
     /// Sends bytes or a value to the actor with this id, from nobody. Never waits.

@@ -154,7 +154,7 @@ impl<'a, M: Send + 'static> Process<'a, M> {
                         }
                         return Ok(Some(Received::Stop(reason)));
                     }
-                    Event::Started(_) => (),
+                    Event::Started(_) | Event::Tick(_) => (),
                 },
                 Taken::End => return Ok(Some(Received::Stop(cell.reason()))),
                 Taken::Nothing => {

@@ -13,10 +13,10 @@
 //! 4. its names, groups, timers and watches are freed;
 //! 5. its children are stopped;
 //! 6. what was left in its mailbox becomes dead letters, and questions in it are answered with the reason;
-//! 7. those who are linked to it, monitor it, wait for it, and its parent, are told;
+//! 7. its parent is told, then those who are linked to it, monitor it, or wait for it;
 //! 8. its id is unknown.
 
-use std::cell::{Cell as StdCell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use sinew_core::ExitReason;
@@ -37,29 +37,28 @@ const BATCH: u32 = 64;
 
 pub(crate) struct Run<B: Body> {
     cell: Arc<Cell<B::Msg>>,
-    /// None before it was made, if it must not start, and after its end.
-    body: RefCell<Option<B>>,
-    progress: StdCell<Progress>,
+    body: RefCell<Stage<B>>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    New,
-    Started,
-    /// The turn that runs has blocked.
-    Blocked,
+enum Stage<B> {
+    New(B),
+    Started(B),
+    /// It must not start, or has ended.
+    None,
 }
 
 impl<B: Body> Run<B> {
     pub(crate) fn new(cell: Arc<Cell<B::Msg>>, body: Option<B>) -> Run<B> {
-        Run { cell, body: RefCell::new(body), progress: StdCell::new(Progress::New) }
+        Run { cell, body: RefCell::new(body.map_or(Stage::None, Stage::New)) }
     }
 
     #[cold]
     fn start(&self, body: &mut B, ctx: &mut Ctx<'_, B::Msg>) -> Flow {
-        self.progress.set(Progress::Started);
         let flow = body.started(ctx);
-        end::started(&*self.cell);
+        // One that gives a reason not to go on has not started.
+        if !matches!(flow, Flow::Exit(_)) {
+            end::started(&*self.cell);
+        }
         flow
     }
 
@@ -79,11 +78,8 @@ impl<B: Body> Run<B> {
             Lane::Event(Event::Message(message)) => body.raw(message, ctx),
             Lane::Event(Event::Exit(exit)) => body.exit_of(exit, ctx),
             Lane::Event(Event::Started(child)) => body.child_started(child, ctx),
-            Lane::Event(Event::Stop { reason, drain: true }) => {
-                self.cell.close(reason);
-                Flow::Continue
-            }
-            Lane::Event(Event::Stop { reason, drain: false }) => Flow::Exit(reason),
+            Lane::Event(Event::Tick(ticket)) => body.tick(ticket, ctx),
+            Lane::Event(Event::Stop { reason, drain }) => body.stop(reason, drain, ctx),
         }
     }
 
@@ -159,17 +155,19 @@ impl<M: Send + 'static> Batch<'_, M> {
 
 impl<B: Body> Turn for Run<B> {
     fn turn(&self) -> After {
-        let mut body = self.body.borrow_mut();
-        let Some(body) = &mut *body else { return After::Ended };
+        let mut stage = self.body.borrow_mut();
         let mut ctx = Ctx::new(&self.cell);
-        if self.progress.get() == Progress::New {
-            match self.start(body, &mut ctx) {
-                Flow::Continue => (),
-                flow => return self.leave(flow),
+        self.cell.head.set_blocked(false);
+        if let Stage::Started(_) = &*stage {
+        } else if let Stage::New(body) = std::mem::replace(&mut *stage, Stage::None) {
+            *stage = Stage::Started(body);
+            let Stage::Started(body) = &mut *stage else { unreachable!("it was put there just now") };
+            let flow = self.start(body, &mut ctx);
+            if !matches!(flow, Flow::Continue) {
+                return self.leave(flow);
             }
-        } else {
-            self.progress.set(Progress::Started);
         }
+        let Stage::Started(body) = &mut *stage else { return After::Ended };
         let mut batch = Batch { cell: &self.cell, queue: VecDeque::new() };
         for _ in 0..BATCH {
             let mut last = false;
@@ -192,7 +190,7 @@ impl<B: Body> Turn for Run<B> {
             }
             // Whoever has put something in behind the last message has woken us, and the task's state word knows; unless this
             // turn has blocked, which uses that up.
-            if last && self.progress.get() == Progress::Started {
+            if last && !self.cell.head.has_blocked() {
                 return After::Idle;
             }
             if others_wait() {
@@ -203,7 +201,7 @@ impl<B: Body> Turn for Run<B> {
     }
 
     fn blocks(&self) {
-        self.progress.set(Progress::Blocked);
+        self.cell.head.set_blocked(true);
         self.cell.blocks();
     }
 
@@ -214,9 +212,10 @@ impl<B: Body> Turn for Run<B> {
             self.cell.close(reason);
         }
         let reason = self.cell.reason();
-        let body = self.body.take();
-        if let Some(mut body) = body {
-            if graceful && self.progress.get() != Progress::New {
+        let stage = self.body.replace(Stage::None);
+        let started = matches!(stage, Stage::Started(_));
+        if let Stage::New(mut body) | Stage::Started(mut body) = stage {
+            if graceful && started {
                 let hook = || body.stopping(&reason, &mut Ctx::new(&self.cell));
                 failure::contain("the `stopping` hook", &self.cell.head, hook);
             }

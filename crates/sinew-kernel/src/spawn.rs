@@ -15,6 +15,7 @@ use crate::message::Message;
 use crate::node::NodeRef;
 use crate::process::{Process, ProcessRun};
 use crate::run::Run;
+use crate::stop::Patience;
 use sinew_sched::turn::Turn;
 
 /// The options of an actor.
@@ -45,6 +46,9 @@ pub struct Spawn {
     parent: Option<ActorId>,
     announces: bool,
     restarts: u32,
+    patience: Patience,
+    /// Where it is said to be spawned, if not where it is.
+    at: Option<&'static Location<'static>>,
 }
 
 impl Spawn {
@@ -57,6 +61,8 @@ impl Spawn {
             parent: None,
             announces: false,
             restarts: 0,
+            patience: Patience::default(),
+            at: None,
         }
     }
 
@@ -83,9 +89,14 @@ impl Spawn {
         self
     }
 
-    /// Its parent is told when it has started; and how often it was restarted before.
-    pub(crate) fn supervised(mut self, restarts: u32) -> Spawn {
-        (self.announces, self.restarts) = (true, restarts);
+    /// Its parent is told when it has started; how often it was restarted before, and where the code is that describes it.
+    pub(crate) fn supervised(mut self, restarts: u32, at: &'static Location<'static>) -> Spawn {
+        (self.announces, self.restarts, self.at) = (true, restarts, Some(at));
+        self
+    }
+
+    pub(crate) fn patience(mut self, patience: Patience) -> Spawn {
+        self.patience = patience;
         self
     }
 
@@ -144,7 +155,7 @@ impl Spawn {
             return Err(SpawnError::NoCapacity);
         }
         node.admit()?;
-        let spawned_at = Location::caller();
+        let spawned_at = self.at.unwrap_or(Location::caller());
         let mut made = None;
         let task = node.handle.spawn_turn(|waker| {
             let mail = Mail::new(self.capacity, self.policy);
@@ -179,7 +190,8 @@ impl Spawn {
         spawned_at: &'static Location<'static>,
     ) -> Result<(), SpawnError> {
         let node = self.node.0;
-        if self.name.is_none() && self.parent.is_none() && !node.keeps_sites {
+        let is_plain = self.name.is_none() && self.parent.is_none() && self.patience == Patience::Node;
+        if is_plain && !node.keeps_sites {
             return Ok(());
         }
         let id = cell.head.id;
@@ -187,7 +199,7 @@ impl Spawn {
             let mut state = cell.lock();
             let more = state.life.more();
             (more.parent, more.announces, more.restarts) = (self.parent, self.announces, self.restarts);
-            more.spawned_at = Some(spawned_at);
+            (more.spawned_at, more.patience) = (Some(spawned_at), self.patience);
         }
         if let Some(name) = self.name {
             node.names.register(&name, cell)?;

@@ -15,6 +15,8 @@ use crate::stop;
 pub(crate) enum Fire {
     /// An actor was asked to stop, and may not have done so.
     Step(ActorId, stop::Step),
+    /// An actor has asked to be told.
+    Tick(ActorId, u64),
 }
 
 pub(crate) struct Timers {
