@@ -1,5 +1,7 @@
 //! Actors: a state, and what it does with messages.
 
+use std::any::type_name;
+
 use sinew_core::ExitReason;
 
 use crate::cell::AnyCell;
@@ -88,6 +90,11 @@ pub enum Flow {
 pub(crate) trait Body: Send + 'static {
     type Msg: Send + 'static;
 
+    /// What it is called to onlookers.
+    fn type_name() -> &'static str {
+        type_name::<Self>()
+    }
+
     fn started(&mut self, ctx: &mut Ctx<Self::Msg>) -> Flow;
     fn message(&mut self, msg: Self::Msg, ctx: &mut Ctx<Self::Msg>) -> Flow;
     fn raw(&mut self, message: Message, ctx: &mut Ctx<Self::Msg>) -> Flow;
@@ -117,6 +124,10 @@ pub(crate) struct Typed<A>(pub(crate) A);
 
 impl<A: Actor> Body for Typed<A> {
     type Msg = A::Msg;
+
+    fn type_name() -> &'static str {
+        type_name::<A>()
+    }
 
     #[inline]
     fn started(&mut self, ctx: &mut Ctx<A::Msg>) -> Flow {
@@ -150,6 +161,10 @@ where
     F: FnMut(&mut S, &Message, &mut Ctx) -> Flow + Send + 'static,
 {
     type Msg = Message;
+
+    fn type_name() -> &'static str {
+        type_name::<F>()
+    }
 
     fn started(&mut self, _: &mut Ctx) -> Flow {
         Flow::Continue

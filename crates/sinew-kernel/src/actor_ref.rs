@@ -7,8 +7,8 @@ use sinew_core::{ActorId, ExitReason, Instant};
 use sinew_fiber::Refused;
 use sinew_fiber::raw::may_await;
 use sinew_fiber::shield;
-use sinew_sched::JoinHandle;
 use sinew_sched::chan::{RecvError, oneshot};
+use sinew_sched::{JoinHandle, WaitKind};
 use sinew_sync::Arc;
 
 use crate::ask::{Reply, ask};
@@ -163,11 +163,7 @@ impl<M: Send + 'static> ActorRef<M> {
             }
             state.life.more().waits.push(sender);
         }
-        let received = match deadline {
-            None => receiver.recv().map(Some),
-            Some(deadline) => receiver.recv_until(deadline),
-        };
-        match received {
+        match receiver.recv_of_actor(deadline, WaitKind::ActorEnd, self.id().local()) {
             Ok(reason) => Ok(reason),
             Err(RecvError::Refused(refused)) => Err(refused),
             Err(_) => Ok(Some(self.0.reason())),
@@ -222,11 +218,7 @@ fn put_waiting<M: Send + 'static>(
             Put::Instead(..) | Put::Dropped(_) => unreachable!("the policy is to park"),
         }
     }
-    let received = match deadline {
-        None => receiver.recv().map(Some),
-        Some(deadline) => receiver.recv_until(deadline),
-    };
-    let why = match received {
+    let why = match receiver.recv_of_actor(deadline, WaitKind::SendMailbox, cell.head.id.local()) {
         Ok(Some(answer)) => return answered(cell, answer),
         Ok(None) => Unsent::TimedOut(timeout.unwrap_or_default()),
         Err(RecvError::Refused(refused)) => Unsent::Refused(refused),

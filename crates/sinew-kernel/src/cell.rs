@@ -38,6 +38,8 @@ pub(crate) struct Head {
     flags: AtomicU8,
     /// The turn that runs has blocked; only the actor writes it.
     blocked: AtomicBool,
+    /// It failed in the middle of a message.
+    failed: AtomicBool,
 }
 
 /// There is something in the system's lane.
@@ -99,6 +101,8 @@ pub(crate) struct More {
     pub(crate) services: crate::services::Owned,
     pub(crate) spawned_at: Option<&'static Location<'static>>,
     pub(crate) restarts: u32,
+    /// What the one failed with whose place it has taken.
+    pub(crate) last_error: Option<ExitReason>,
 }
 
 impl Life {
@@ -149,6 +153,7 @@ impl<M: Send + 'static> Cell<M> {
             begun: AtomicU64::new(0),
             flags: AtomicU8::new(0),
             blocked: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
         };
         Cell { head, state: ShortLock::new(State { mail, life }) }
     }
@@ -296,6 +301,16 @@ impl Head {
         self.begun.store(self.begun.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
+    /// What it has begun to handle failed.
+    #[cold]
+    pub(crate) fn fail(&self) {
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+
     #[inline]
     pub(crate) fn flags(&self) -> u8 {
         self.flags.load(Ordering::Relaxed)
@@ -344,7 +359,7 @@ pub(crate) trait AnyCell: Send + Sync {
     /// Its [`ActorRef`](crate::ActorRef), whatever the type of its messages.
     fn any_ref(self: Arc<Self>) -> Box<dyn Any>;
 
-    /// For onlookers: messages waiting, capacity, the most there were, dropped, phase.
+    /// For onlookers.
     fn see(&self) -> Seen;
 }
 
@@ -355,13 +370,22 @@ pub(crate) struct Buried {
 }
 
 /// What an onlooker sees of an actor.
+#[derive(Clone)]
 pub(crate) struct Seen {
     pub(crate) queued: usize,
     pub(crate) capacity: u32,
     pub(crate) high_water: u32,
     pub(crate) dropped: u32,
     pub(crate) phase: Phase,
+    /// Senders wait for room.
     pub(crate) waiting: bool,
+    pub(crate) handled: u64,
+    pub(crate) bytes: usize,
+    pub(crate) name: Option<Box<str>>,
+    pub(crate) parent: Option<ActorId>,
+    pub(crate) restarts: u32,
+    pub(crate) last_error: Option<ExitReason>,
+    pub(crate) spawned_at: Option<&'static Location<'static>>,
 }
 
 impl dyn AnyCell + '_ {
@@ -440,6 +464,7 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
         let task = state.life.task.take();
         self.set_flags(&state.mail);
         drop(state);
+        self.head.node.books.close(self.head.handled(), self.head.has_failed());
         self.refuse(waiting);
         let dead = &self.head.node.dead_letters;
         queue.into_iter().for_each(|entry| dead.unhandled(&self.head, entry.into_letter(), &reason));
@@ -454,13 +479,23 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
 
     fn see(&self) -> Seen {
         let state = self.lock();
+        let handled = self.head.handled();
+        let more = state.life.more.as_deref();
+        let own = size_of::<Self>() + more.map_or(0, |_| size_of::<More>());
         Seen {
-            queued: state.mail.len(self.head.begun()),
+            queued: state.mail.len(handled as u32),
             capacity: state.mail.capacity(),
             high_water: state.mail.high_water,
             dropped: state.mail.dropped,
             phase: state.life.phase,
             waiting: state.mail.has_waiting(),
+            handled,
+            bytes: own + state.mail.bytes(),
+            name: more.and_then(|more| more.name.clone()),
+            parent: more.and_then(|more| more.parent),
+            restarts: more.map_or(0, |more| more.restarts),
+            last_error: more.and_then(|more| more.last_error.clone()),
+            spawned_at: more.and_then(|more| more.spawned_at),
         }
     }
 }

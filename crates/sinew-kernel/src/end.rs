@@ -1,23 +1,32 @@
 //! How an actor's start and end are told to others.
 
-use sinew_core::{ActorId, ExitReason};
+use sinew_core::{ActorId, ExitReason, Level};
+use sinew_sched::turn;
 use sinew_sync::Arc;
 
-use crate::cell::{AnyCell, Buried, Head, More, Phase};
+use crate::cell::{AnyCell, Buried, Head, More, Phase, Seen};
 use crate::event::{Event, Exit, MonitorId, Relation};
-use crate::node::Inner;
+use crate::node::{Inner, Lifecycle};
 use crate::stop;
 
 /// The actor's `started` hook has returned.
 pub(crate) fn started(cell: &dyn AnyCell) {
-    let announced = cell.life(|life| {
+    let (announced, restarts) = cell.life(|life| {
         if life.phase == Phase::Starting {
             life.phase = Phase::Running;
         }
-        life.more.as_ref().and_then(|more| more.parent.filter(|_| more.announces))
+        let more = life.more.as_ref();
+        let announced = more.and_then(|more| more.parent.filter(|_| more.announces));
+        (announced, more.map_or(0, |more| more.restarts))
     });
     let head = cell.head();
-    head.node.lifecycle(|| crate::node::Lifecycle::Started(head.id));
+    head.node.lifecycle(|| Lifecycle::Started(head.id));
+    if restarts > 0 {
+        head.node.lifecycle(|| {
+            let Seen { name, last_error, .. } = cell.see();
+            Lifecycle::Restarted { actor: head.id, name, restarts, after: last_error }
+        });
+    }
     if let Some(parent) = announced {
         tell(head.node, parent, Event::Started(head.id));
     }
@@ -27,12 +36,16 @@ pub(crate) fn started(cell: &dyn AnyCell) {
 pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
     let head = cell.head();
     let Some(Buried { reason, more }) = cell.bury(reason) else {
-        return head.node.zombies.remove(head.id); // it was given up, and has ended after all
+        return head.node.zombies.remove(head); // it was given up, and has ended after all
     };
     let node = head.node;
     let name = more.map_or(None, |more| tell_all(head, *more, &reason));
-    node.lifecycle(|| crate::node::Lifecycle::Ended { actor: head.id, name, reason: reason.clone() });
+    if reason.is_abnormal() {
+        node.log.say(node, Level::Debug, head.id, turn::current_type_name(), format_args!("ended: {reason}"));
+    }
+    node.lifecycle(|| Lifecycle::Ended { actor: head.id, name, reason: reason.clone() });
     node.table.remove(head.id);
+    node.log.forget(head.id);
     node.gone();
 }
 

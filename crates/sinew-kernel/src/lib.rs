@@ -11,6 +11,7 @@
 mod actor;
 mod actor_ref;
 mod ask;
+mod books;
 mod bus;
 mod cell;
 mod ctx;
@@ -19,7 +20,9 @@ mod end;
 mod error;
 mod event;
 mod failure;
+mod inspect;
 mod layout;
+mod log;
 mod mailbox;
 mod message;
 mod names;
@@ -41,11 +44,16 @@ pub use ctx::Ctx;
 pub use dead::{DeadLetter, Why};
 pub use error::{AskError, SendError, SpawnError, Unsent};
 pub use event::{Exit, MonitorId, Relation};
+pub use inspect::{ActorInfo, ActorState, Blocked, Snapshot, Stage, Totals, Tree};
+#[cfg(feature = "tracing")]
+pub use log::LogSubscriber;
+pub use log::{LevelFilter, Logger};
 pub use mailbox::Policy;
 pub use message::{Message, Payload};
 pub use node::{Builder, Lifecycle, LocalNode, Node, NodeRef};
 pub use process::{Process, Received};
-pub use sinew_core::{ActorId, Backoff, ExitReason, Failure, Kind, NodeId, Restart, Strategy};
+pub use sinew_core::{ActorId, Backoff, ExitReason, Failure, Kind, Level, NodeId, Restart, Strategy};
+pub use sinew_sched::{Wait, WaitKind};
 pub use spawn::Spawn;
 pub use supervisor::{
     ChildCounts, ChildInfo, ChildSpec, ChildState, Supervisor, SupervisorError, SupervisorRef,

@@ -149,6 +149,15 @@ impl<M, E> Mail<M, E> {
         self.capacity
     }
 
+    /// Memory for what is in it, used or kept for more. What messages have elsewhere is not known.
+    pub(crate) fn bytes(&self) -> usize {
+        let rest = self.rest.as_ref().map_or(0, |rest| {
+            let (lane, waiting) = (rest.lane.capacity(), rest.waiting.capacity());
+            size_of::<Rest<M, E>>() + lane * size_of::<E>() + waiting * size_of::<Waiting<M>>()
+        });
+        (self.queue.capacity() + self.taken as usize) * size_of::<M>() + rest
+    }
+
     /// True if there is certainly room.
     #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {

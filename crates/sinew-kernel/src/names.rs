@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use sinew_core::ActorId;
 use sinew_sync::{Arc, Mutex};
 
-use crate::cell::{Cell, Phase};
+use crate::cell::{Cell, Head, Phase};
 use crate::error::SpawnError;
+use crate::node::Lifecycle;
 
 /// The names of a node.
 #[derive(Default)]
@@ -30,13 +31,18 @@ impl Names {
             more.services.names.push(name.into());
             more.name.get_or_insert_with(|| name.into());
         }
+        drop((state, names));
+        let (actor, node) = (cell.head.id, cell.head.node);
+        node.lifecycle(|| Lifecycle::NameRegistered { actor, name: name.into() });
         Ok(())
     }
 
-    pub(crate) fn release(&self, name: &str, owner: ActorId) {
+    pub(crate) fn release(&self, name: &str, owner: &Head) {
         let mut names = self.0.lock();
-        if names.get(name) == Some(&owner) {
+        if names.get(name) == Some(&owner.id) {
             names.remove(name);
+            drop(names);
+            owner.node.lifecycle(|| Lifecycle::NameUnregistered { actor: owner.id, name: name.into() });
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
-use sinew_core::{ActorId, ExitReason, Instant, Kind, NodeId, Strategy};
+use sinew_core::{ActorId, ExitReason, Instant, Kind, Level, NodeId, Strategy};
 use sinew_sched::chan::{Receiver, oneshot};
 use sinew_sched::{CurrentThread, Handle, Report, Runtime};
 use sinew_sync::Mutex;
@@ -12,11 +12,13 @@ use sinew_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::actor::Actor;
 use crate::actor_ref::ActorRef;
+use crate::books::Books;
 use crate::bus::Bus;
 use crate::cell::Head;
 use crate::dead::{DeadLetter, DeadLetters};
 use crate::error::{SendError, SpawnError, Unsent};
 use crate::event::Event;
+use crate::log::{self, Log};
 use crate::message::{Message, Payload};
 use crate::names::Names;
 use crate::spawn::Spawn;
@@ -34,6 +36,8 @@ pub(crate) struct Inner {
     pub(crate) timers: Timers,
     pub(crate) dead_letters: DeadLetters,
     pub(crate) zombies: Zombies,
+    pub(crate) books: Books,
+    pub(crate) log: Log,
     pub(crate) stop_timeout: Duration,
     /// Every actor knows where it was spawned.
     pub(crate) keeps_sites: bool,
@@ -46,9 +50,37 @@ pub(crate) struct Inner {
 
 /// Something in the life of an actor.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum Lifecycle {
     /// It has started.
     Started(ActorId),
+    /// It has started in the place of one that ended; told after [`Started`](Lifecycle::Started).
+    Restarted {
+        /// Which.
+        actor: ActorId,
+        /// Its name, if it has one.
+        name: Option<Box<str>>,
+        /// How often that has happened.
+        restarts: u32,
+        /// Why the one before it ended, if that is known.
+        after: Option<ExitReason>,
+    },
+    /// It is called so from now on.
+    NameRegistered {
+        /// Who.
+        actor: ActorId,
+        /// The name.
+        name: Box<str>,
+    },
+    /// It is not called so any more.
+    NameUnregistered {
+        /// Who.
+        actor: ActorId,
+        /// The name.
+        name: Box<str>,
+    },
+    /// It was killed and does not end: it counts as ended, and is listed with the [zombies](NodeRef::zombies).
+    GivenUp(ActorId),
     /// It has ended.
     Ended {
         /// Which.
@@ -62,19 +94,35 @@ pub enum Lifecycle {
 
 /// Actors whose end was published and that run on.
 #[derive(Default)]
-pub(crate) struct Zombies(Mutex<Vec<ActorId>>);
+pub(crate) struct Zombies(Mutex<Vec<Zombie>>);
+
+struct Zombie {
+    id: ActorId,
+    /// What it had begun by then.
+    begun: u64,
+}
 
 impl Zombies {
     pub(crate) fn add(&self, head: &Head) {
-        self.0.lock().push(head.id);
+        self.0.lock().push(Zombie { id: head.id, begun: head.handled() });
+        head.node.lifecycle(|| Lifecycle::GivenUp(head.id));
         head.node.complain(&format!(
             "actor {} does not end although it was killed: it computes and never blocks; it counts as ended",
             head.id
         ));
     }
 
-    pub(crate) fn remove(&self, id: ActorId) {
-        self.0.lock().retain(|zombie| *zombie != id);
+    /// One of them has ended after all.
+    pub(crate) fn remove(&self, head: &Head) {
+        let mut zombies = self.0.lock();
+        if let Some(at) = zombies.iter().position(|zombie| zombie.id == head.id) {
+            let Zombie { begun, .. } = zombies.swap_remove(at);
+            head.node.books.late(head.handled() - begun, head.has_failed());
+        }
+    }
+
+    pub(crate) fn ids(&self) -> Vec<ActorId> {
+        self.0.lock().iter().map(|zombie| zombie.id).collect()
     }
 }
 
@@ -121,7 +169,7 @@ impl Inner {
 
     /// Says something that nobody was there to be told.
     pub(crate) fn complain(&self, text: &str) {
-        eprintln!("node {}: {text}", self.id.0);
+        self.log.say_own(self, Level::Warn, text);
     }
 }
 
@@ -134,6 +182,7 @@ pub struct Builder {
     max_actors: usize,
     stop_timeout: Duration,
     keeps_sites: bool,
+    pub(crate) log: log::Options,
 }
 
 impl Builder {
@@ -193,6 +242,8 @@ impl Builder {
             timers: Timers::new(),
             dead_letters: DeadLetters::default(),
             zombies: Zombies::default(),
+            books: Books::default(),
+            log: Log::new(self.log),
             stop_timeout: self.stop_timeout,
             keeps_sites: self.keeps_sites,
             events: Bus::default(),
@@ -201,6 +252,7 @@ impl Builder {
             emptied: Mutex::new(Vec::new()),
         }));
         Timers::start(inner).detach();
+        Log::start(inner);
         inner
     }
 }
@@ -230,6 +282,7 @@ impl Node {
             max_actors: usize::MAX,
             stop_timeout: Duration::from_secs(5),
             keeps_sites: false,
+            log: log::Options::default(),
         }
     }
 
@@ -410,7 +463,7 @@ impl NodeRef {
 
     /// Actors whose end was published although they run on: they were killed, and never block.
     pub fn zombies(self) -> Vec<ActorId> {
-        self.0.zombies.0.lock().clone()
+        self.0.zombies.ids()
     }
 
     /// Stops all actors and waits until there are none, up to `grace`.

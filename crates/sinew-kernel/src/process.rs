@@ -3,6 +3,7 @@
 //! A process is one turn that goes on until its body returns. So it holds a stack, and stays on one worker once it has waited;
 //! in exchange it may wait for a message anywhere in its code, and for the one that it wants.
 
+use std::any::type_name;
 use std::cell::{Cell as StdCell, RefCell};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -202,7 +203,19 @@ where
         After::Ended
     }
 
+    fn type_name() -> &'static str {
+        type_name::<F>()
+    }
+
+    fn tag(&self) -> u64 {
+        self.cell.head.id.as_u64()
+    }
+
     fn ended(&self, raised: Option<Raised>) {
+        let head = &self.cell.head;
+        if head.handled() > 0 && raised.as_ref().is_some_and(|raised| !raised.is_cancelled()) {
+            head.fail();
+        }
         let reason = match (raised, self.flow.take()) {
             (Some(raised), _) => failure::reason(raised),
             (None, Flow::Exit(reason)) => reason,

@@ -18,6 +18,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::mem;
 
 use sinew_core::ExitReason;
 use sinew_sched::Raised;
@@ -25,7 +26,7 @@ use sinew_sched::turn::{After, Turn, others_wait};
 use sinew_sync::Arc;
 
 use crate::actor::{Body, Flow};
-use crate::cell::{AnyCell, Cell, Entry, Lane};
+use crate::cell::{AnyCell, Cell, Entry, Head, Lane};
 use crate::ctx::Ctx;
 use crate::end;
 use crate::event::Event;
@@ -65,10 +66,13 @@ impl<B: Body> Run<B> {
     #[inline(always)]
     fn message(&self, entry: Entry<B::Msg>, body: &mut B, ctx: &mut Ctx<'_, B::Msg>) -> Flow {
         self.cell.head.begin();
-        match entry {
+        let failing = Failing(&self.cell.head);
+        let flow = match entry {
             Entry::Typed(message) => body.message(message, ctx),
             Entry::Raw(message) => body.raw(*message, ctx),
-        }
+        };
+        mem::forget(failing);
+        flow
     }
 
     #[cold]
@@ -110,6 +114,16 @@ impl<M: Send + 'static> Drop for Batch<'_, M> {
     }
 }
 
+/// Dropped only if a message's handler unwinds, and notes that.
+struct Failing<'a>(&'a Head);
+
+impl Drop for Failing<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        self.0.fail();
+    }
+}
+
 impl<M: Send + 'static> Batch<'_, M> {
     /// The next message, if there are no events to see to first. Says whether it is known that there is nothing behind it.
     #[inline(always)]
@@ -142,7 +156,7 @@ impl<M: Send + 'static> Batch<'_, M> {
 
     #[cold]
     fn put_back(&mut self) {
-        let mut queue = std::mem::take(&mut self.queue);
+        let mut queue = mem::take(&mut self.queue);
         let put_back = self.cell.lock().mail.put_back(&mut queue);
         if !put_back {
             let (head, reason) = (&self.cell.head, self.cell.reason());
@@ -203,6 +217,14 @@ impl<B: Body> Turn for Run<B> {
     fn blocks(&self) {
         self.cell.head.set_blocked(true);
         self.cell.blocks();
+    }
+
+    fn type_name() -> &'static str {
+        B::type_name()
+    }
+
+    fn tag(&self) -> u64 {
+        self.cell.head.id.as_u64()
     }
 
     fn ended(&self, raised: Option<Raised>) {

@@ -11,6 +11,6 @@ pub(crate) struct Owned {
 impl Owned {
     /// Frees it all.
     pub(crate) fn release(self, head: &Head) {
-        self.names.iter().for_each(|name| head.node.names.release(name, head.id));
+        self.names.iter().for_each(|name| head.node.names.release(name, head));
     }
 }

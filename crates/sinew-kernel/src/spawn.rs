@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use sinew_core::ActorId;
+use sinew_core::{ActorId, ExitReason};
 use sinew_sync::Arc;
 
 use crate::actor::{Actor, Behaviour, Body, Flow, Typed};
@@ -49,6 +49,7 @@ pub struct Spawn {
     patience: Patience,
     /// Where it is said to be spawned, if not where it is.
     at: Option<&'static Location<'static>>,
+    last_error: Option<ExitReason>,
 }
 
 impl Spawn {
@@ -63,6 +64,7 @@ impl Spawn {
             restarts: 0,
             patience: Patience::default(),
             at: None,
+            last_error: None,
         }
     }
 
@@ -97,6 +99,12 @@ impl Spawn {
 
     pub(crate) fn patience(mut self, patience: Patience) -> Spawn {
         self.patience = patience;
+        self
+    }
+
+    /// Why the one ended whose place it takes, for onlookers.
+    pub(crate) fn instead_of(mut self, failed: ExitReason) -> Spawn {
+        self.last_error = Some(failed);
         self
     }
 
@@ -169,7 +177,7 @@ impl Spawn {
         let dropped = (&*cell as &dyn AnyCell).life(|life| match life.phase {
             Phase::Dead => Some(task),
             _ => {
-                if life.phase == Phase::Ending && life.reason() == sinew_core::ExitReason::Killed {
+                if life.phase == Phase::Ending && life.reason() == ExitReason::Killed {
                     task.kill();
                 }
                 life.task = Some(task);
@@ -200,6 +208,7 @@ impl Spawn {
             let more = state.life.more();
             (more.parent, more.announces, more.restarts) = (self.parent, self.announces, self.restarts);
             (more.spawned_at, more.patience) = (Some(spawned_at), self.patience);
+            more.last_error = self.last_error;
         }
         if let Some(name) = self.name {
             node.names.register(&name, cell)?;

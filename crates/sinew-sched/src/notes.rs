@@ -109,6 +109,12 @@ impl What {
         What(What::of(WaitKind::Join).0 | task.index() as u64)
     }
 
+    /// An actor, by its local number.
+    #[inline(always)]
+    pub(crate) fn of_actor(kind: WaitKind, actor: u32) -> What {
+        What(What::of(kind).0 | u64::from(actor))
+    }
+
     /// That a descriptor is ready.
     pub(crate) fn ready(fd: RawFd, interest: Interest) -> What {
         let kind = match interest {
