@@ -54,8 +54,8 @@ enum Floor {
 
 /// The floors, by benchmark and metric. Those of the tasks are a reference run's figures of other runtimes on 2 cores: half
 /// and a quarter of Go's, may's, Go's and 1.2 times Go's, tokio's. So are those of the actors: half of actix's, 0.8 of Go's, half of
-/// actix's, 0.3 of tokio's tasks.
-const FLOORS: [(&str, &str, Floor); 43] = [
+/// actix's, 0.3 of tokio's tasks; 3 times Erlang's restarts.
+const FLOORS: [(&str, &str, Floor); 44] = [
     ("fiber_yield", "ns_per_roundtrip", Floor::TimesPeer { factor: 3.0, peer: "corosensei", at_most: 15.0 }),
     ("fiber_spawn", "ns_per_fiber", Floor::AtMost(80.0)),
     ("fiber_try", "ns_per_try", Floor::AtMost(100.0)),
@@ -96,6 +96,7 @@ const FLOORS: [(&str, &str, Floor); 43] = [
     ("actor_ring", "ns_per_hop", Floor::AtMost(35.3)),
     ("skynet_actor", "ns_per_actor", Floor::AtMost(163.7)),
     ("idle_mem_actor", "rss_bytes_each", Floor::AtMost(384.0)),
+    ("restart_20000", "restarts_per_s", Floor::AtLeast(205_925.0)),
     ("actor_ask", "ns_per_ask", Floor::BestPeer(0.5)),
     ("actor_spawn_stop", "ns_per_actor", Floor::BestPeer(0.5)),
     ("flooded", "p99_us", Floor::BestPeer(0.5)),
