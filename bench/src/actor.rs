@@ -1,5 +1,9 @@
 //! Actors that send each other messages, as the peers' programs do.
 
+pub(crate) mod beside;
+#[cfg(feature = "actors-peers")]
+mod peers;
+
 use std::time::{Duration, Instant};
 
 use sinew_kernel::{Actor, ActorRef, ChildSpec, Ctx, Flow, Node, Strategy};

@@ -95,6 +95,7 @@ fn benches() -> impl Iterator<Item = &'static Bench> {
     let benches = [
         &fiber::BENCHES[..],
         &actor::BENCHES,
+        &actor::beside::BENCHES,
         &task::BENCHES,
         &idle::BENCHES,
         &placement::BENCHES,

@@ -48,13 +48,14 @@ enum Floor {
         peer: &'static str,
         extra: f64,
     },
-    /// The figure of the best peer that was measured.
-    BestPeer,
+    /// A multiple of the figure of the best peer that was measured.
+    BestPeer(f64),
 }
 
 /// The floors, by benchmark and metric. Those of the tasks are a reference run's figures of other runtimes on 2 cores: half
-/// and a quarter of Go's, may's, Go's and 1.2 times Go's, tokio's.
-const FLOORS: [(&str, &str, Floor); 35] = [
+/// and a quarter of Go's, may's, Go's and 1.2 times Go's, tokio's. So are those of the actors: half of actix's, 0.8 of Go's, half of
+/// actix's, 0.3 of tokio's tasks; 3 times Erlang's restarts.
+const FLOORS: [(&str, &str, Floor); 44] = [
     ("fiber_yield", "ns_per_roundtrip", Floor::TimesPeer { factor: 3.0, peer: "corosensei", at_most: 15.0 }),
     ("fiber_spawn", "ns_per_fiber", Floor::AtMost(80.0)),
     ("fiber_try", "ns_per_try", Floor::AtMost(100.0)),
@@ -73,23 +74,32 @@ const FLOORS: [(&str, &str, Floor); 35] = [
     ("idle_mem_future", "rss_bytes_each", Floor::AtMost(439.0)),
     ("dump_100k", "ms", Floor::AtMost(200.0)),
     ("stall", "p99_ms", Floor::AtMost(20.0)),
-    ("tcp_echo", "ns_per_round", Floor::BestPeer),
-    ("tcp_idle_future", "rss_bytes_each", Floor::BestPeer),
+    ("tcp_echo", "ns_per_round", Floor::BestPeer(1.0)),
+    ("tcp_idle_future", "rss_bytes_each", Floor::BestPeer(1.0)),
     ("par8", "efficiency", Floor::AtLeast(0.9)),
     ("lag", "us_p95", Floor::AtMost(100.0)),
     ("block_then_compute", "efficiency", Floor::AtLeast(0.85)),
     ("scale", "spawn_join_growth", Floor::AtMost(1.3)),
     ("scale", "timer_growth", Floor::AtMost(1.3)),
-    ("mutex_contended_2", "ns_per_lock", Floor::BestPeer),
-    ("mutex_contended_64", "ns_per_lock", Floor::BestPeer),
+    ("mutex_contended_2", "ns_per_lock", Floor::BestPeer(1.0)),
+    ("mutex_contended_64", "ns_per_lock", Floor::BestPeer(1.0)),
     ("pingpong_unbuffered", "ns_per_roundtrip", Floor::AtMost(78.0)),
     ("pingpong_cross", "ns_per_roundtrip", Floor::TimesPeer { factor: 4.0, peer: "bare", at_most: 470.0 }),
     ("chan_spsc_buf1024", "ns_per_item", Floor::AtMost(10.1)),
     ("chan_spsc_cross", "ns_per_item", Floor::AtMost(12.0)),
     ("chan_mpmc_4x4", "ns_per_item", Floor::AtMost(10.1)),
-    ("select_8", "ns_per_item", Floor::BestPeer),
-    ("wake_1_of_1000", "ns_per_wake", Floor::BestPeer),
-    ("chan_thread", "ns_per_item", Floor::BestPeer),
+    ("select_8", "ns_per_item", Floor::BestPeer(1.0)),
+    ("wake_1_of_1000", "ns_per_wake", Floor::BestPeer(1.0)),
+    ("chan_thread", "ns_per_item", Floor::BestPeer(1.0)),
+    ("actor_pingpong", "ns_per_roundtrip", Floor::AtMost(62.3)),
+    ("actor_fanin", "ns_per_msg", Floor::AtMost(20.4)),
+    ("actor_ring", "ns_per_hop", Floor::AtMost(35.3)),
+    ("skynet_actor", "ns_per_actor", Floor::AtMost(163.7)),
+    ("idle_mem_actor", "rss_bytes_each", Floor::AtMost(384.0)),
+    ("restart_20000", "restarts_per_s", Floor::AtLeast(205_925.0)),
+    ("actor_ask", "ns_per_ask", Floor::BestPeer(0.5)),
+    ("actor_spawn_stop", "ns_per_actor", Floor::BestPeer(0.5)),
+    ("flooded", "p99_us", Floor::BestPeer(0.5)),
 ];
 
 const TOLERANCE: f64 = 1.05;
@@ -134,9 +144,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 pub(crate) fn build(with_peers: bool) -> Result<PathBuf, String> {
     let mut command = cargo(["build", "--release", "--package", "sinew-bench"]);
     command.arg("--message-format=json-render-diagnostics");
-    if with_peers {
-        command.args(["--features", "peers"]);
-    }
+    // Floors are relative to the actor libraries, so they are always there.
+    command.args(["--features", if with_peers { "actors-peers,peers" } else { "actors-peers" }]);
     let finished = process::run(&mut command, Show::Stderr)?;
     if !finished.end.is_success() {
         return Err(format!("make `cargo build --release --package sinew-bench` pass ({})", finished.end));
@@ -215,10 +224,11 @@ fn floor(figure: &Figure, all: &[Figure]) -> Option<(f64, String)> {
             ((factor * of_peer(peer)?).min(*at_most), format!("{factor}x {peer}, at most {at_most}"))
         }
         Floor::AbovePeer { peer, extra } => (of_peer(peer)? + extra, format!("{peer} + {extra}")),
-        Floor::BestPeer => {
+        Floor::BestPeer(factor) => {
             let peers = all.iter().filter(same).filter(|other| !other.peer.starts_with("sinew"));
             let best = peers.min_by(|one, other| one.value.total_cmp(&other.value))?;
-            (best.value, format!("{}, the best", best.peer))
+            let share = if *factor == 1.0 { String::new() } else { format!("{factor}x ") };
+            (factor * best.value, format!("{share}{}, the best", best.peer))
         }
     })
 }
@@ -311,6 +321,14 @@ mod tests {
         let (limit, meaning) = floor(&ours, &[ours.clone(), slow, fast]).unwrap();
         assert_eq!((limit, meaning.as_str()), (2.0, "parking_lot, the best"));
         assert!(floor(&ours, std::slice::from_ref(&ours)).is_none());
+    }
+
+    #[test]
+    fn a_floor_may_be_a_share_of_the_best_peer() {
+        let [ours, slow, fast] = [("sinew", 3.0), ("kameo", 9.0), ("actix", 4.0)]
+            .map(|(peer, value)| figure(peer, "actor_ask", "ns_per_ask", value));
+        let (limit, meaning) = floor(&ours, &[ours.clone(), slow, fast]).unwrap();
+        assert_eq!((limit, meaning.as_str()), (2.0, "0.5x actix, the best"));
     }
 
     #[test]

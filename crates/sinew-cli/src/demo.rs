@@ -1,233 +1,223 @@
-//! `sinew demo`: fibers and tasks at work. Each part is a function that can be read on its own.
+//! `sinew demo`: a supervised tree of actors at work: workers that crash and are restarted, one that blocks, one that is flooded.
+//!
+//! What it shows, and the books at its end, come from [`NodeRef::snapshot`](sinew_kernel::NodeRef::snapshot).
 
 use std::error::Error;
-use std::io::{self, Write};
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use sinew_fiber::{Fiber, Generator, Key, Mask, Signal, Yielder, debug, defer, error, try_, yield_};
-use sinew_sched::sync::Mutex;
-use sinew_sched::{Events, Refused, Runtime, scope, sleep, spawn, task, timeout};
+use sinew_kernel::{
+    Actor, ChildSpec, Ctx, Flow, Kind, Node, NodeRef, Payload, Policy, Snapshot, Strategy, SupervisorRef,
+};
+use sinew_sched::sleep;
 
-type Outcome = Result<(), Box<dyn Error>>;
-type Part = fn(&mut dyn Write) -> Outcome;
+type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
-pub(crate) fn run() -> Outcome {
-    let mut out = io::stdout();
-    for (title, part) in PARTS {
-        writeln!(out, "{title}\n")?;
-        part(&mut out)?;
-        writeln!(out)?;
+/// Between two lots of messages.
+const TICK: Duration = Duration::from_millis(10);
+/// Who is sent how many messages in a tick.
+const LOTS: [(&str, u32); 5] =
+    [("worker 1", 20), ("worker 2", 20), ("worker 3", 20), ("blocker", 1), ("flooded", 5_000)];
+
+/// Crashes at some of its jobs.
+struct Worker;
+
+/// Job with this number.
+struct Job(u64);
+
+impl Actor for Worker {
+    type Msg = Job;
+
+    fn handle(&mut self, Job(number): Job, _: &mut Ctx<Job>) -> Flow {
+        assert!(number % 997 != 0, "job {number} is broken");
+        Flow::Continue
     }
-    Ok(())
 }
 
-const PARTS: [(&str, Part); 8] = [
-    ("A generator: a recursive function that stops at every item", generator),
-    ("An error: caught by `try_`, and `defer` cleans up on its way", recover),
-    ("A cancel: the fiber is ended from outside, and its cleanup still runs", cancel),
-    ("A breakpoint: the resumer looks inside, changes a binding and continues", debugger),
-    ("A million yields", timing),
-    ("A hundred thousand tasks that sleep at once, on a few threads, without `async`", sleepers),
-    ("A scope with a deadline: children borrow, and what is too slow is cancelled", fan_out),
-    ("A supervisor: it is told that its worker failed, and starts another", supervisor),
-];
+/// Waits at each of its jobs.
+struct Blocker;
 
-fn generator(out: &mut dyn Write) -> Outcome {
-    /// Moves `discs` discs between two of three pegs, and names every move.
-    fn hanoi(discs: u32, from: char, to: char, spare: char, moves: &Yielder<String>) {
-        if discs > 0 {
-            hanoi(discs - 1, from, spare, to, moves);
-            moves.yield_(format!("{from}{to}"));
-            hanoi(discs - 1, spare, to, from, moves);
-        }
+impl Actor for Blocker {
+    type Msg = Job;
+
+    fn handle(&mut self, _: Job, _: &mut Ctx<Job>) -> Flow {
+        sleep(Duration::from_millis(50)); // its thread runs others
+        Flow::Continue
     }
-    let moves = Generator::new(|moves| hanoi(20, 'a', 'c', 'b', moves))?;
-    let first: Vec<String> = moves.take(7).collect();
-    writeln!(out, "  the first 7 of 1048575 moves: {}; the others are never computed", first.join(" "))?;
-    Ok(())
 }
 
-fn recover(out: &mut dyn Write) -> Outcome {
-    let mut steps = Vec::new();
-    let answer = try_(
-        || defer(|| steps.push("cleaned up"), || if answer_is_too_hard() { error("too hard") } else { 42 }),
-        |raised| raised.value.downcast::<&str>().map_or(0, |text| text.len()),
-    );
-    writeln!(out, "  the handler returned {answer}, after the body had {}", steps.join(", "))?;
-    Ok(())
-}
+/// Has little to do, and too much of it.
+struct Flooded;
 
-fn answer_is_too_hard() -> bool {
-    true
-}
+impl Actor for Flooded {
+    type Msg = Job;
 
-fn cancel(out: &mut dyn Write) -> Outcome {
-    let worker = Fiber::builder().name("worker").mask(Mask::YIELD | Mask::ERROR).build(|_| {
-        defer(
-            || println!("  the worker closes its file"),
-            || {
-                for step in 1_u64.. {
-                    yield_(step).expect("the resumer catches yields");
-                }
-            },
-        );
-    })?;
-    for _ in 0..3 {
-        let signal = worker.resume(())?;
-        writeln!(out, "  {signal}: step {}", worker.take_value().downcast::<u64>()?)?;
+    fn handle(&mut self, _: Job, _: &mut Ctx<Job>) -> Flow {
+        Flow::Continue
     }
-    let signal = worker.cancel("the deadline has passed")?;
-    writeln!(out, "  {signal}: {}", worker.take_value().downcast::<&str>()?)?;
-    Ok(())
 }
 
-fn debugger(out: &mut dyn Write) -> Outcome {
-    static VERBOSE: Key<bool> = Key::new("verbose");
-
-    let outer = Fiber::builder().name("outer").mask(Mask::DEBUG).build(|_| {
-        // This fiber catches nothing of the one inside, so it stops together with it.
-        let inner = Fiber::builder().name("inner").mask(Mask::NONE).build(|_| {
-            VERBOSE.set(false);
-            debug("before the loop").expect("nothing refuses a breakpoint here");
-            VERBOSE.get().is_some_and(|verbose| *verbose)
-        });
-        let inner = inner.expect("there is room for a second stack");
-        let signal = inner.resume(()).expect("the fiber is new");
-        assert_eq!(signal, Signal::Ok);
-        inner.take_value()
-    })?;
-
-    let signal = outer.resume(())?;
-    writeln!(out, "  {signal}: {}", outer.take_value().downcast::<&str>()?)?;
-    let chain = outer.lineage();
-    for fiber in &chain {
-        let link = fiber.link();
-        writeln!(out, "    {} is {}, created at line {}", link, fiber.status(), link.created.line())?;
-    }
-    if let Some(innermost) = chain.last() {
-        VERBOSE.set_of(innermost, true);
-    }
-    let signal = outer.resume(())?;
-    writeln!(out, "  {signal}: the body saw verbose = {}", outer.take_value().downcast::<bool>()?)?;
-    Ok(())
+fn tree(node: NodeRef) -> Outcome<SupervisorRef> {
+    let workers = move || {
+        let workers = node.supervisor(Strategy::OneForOne).max_restarts(1_000, Duration::from_secs(1));
+        ["worker 1", "worker 2", "worker 3"]
+            .into_iter()
+            .fold(workers, |workers, name| workers.child(ChildSpec::new(name, || Worker).name(name)))
+    };
+    let blocker =
+        ChildSpec::new("blocker", || Blocker).name("blocker").mailbox(64).policy(Policy::DropOldest);
+    let flooded = ChildSpec::new("flooded", || Flooded).name("flooded").mailbox(256).policy(Policy::Refuse);
+    let root = node
+        .supervisor(Strategy::OneForOne)
+        .name("root")
+        .max_restarts(1_000, Duration::from_secs(1))
+        .child(ChildSpec::supervisor("workers", workers).name("workers"))
+        .child(blocker)
+        .child(flooded)
+        .start()?;
+    root.wait_started()?;
+    Ok(root)
 }
 
-fn timing(out: &mut dyn Write) -> Outcome {
-    const YIELDS: u64 = 1_000_000;
-
-    let counter = Fiber::new(|first| {
-        let mut count = first.downcast::<u64>().expect("the resumer sends numbers");
-        for _ in 0..YIELDS {
-            let next = yield_(count + 1).expect("the resumer catches yields");
-            count = next.downcast().expect("the resumer sends numbers");
-        }
-        count
-    })?;
-    let start = Instant::now();
-    let mut count = 0;
-    for _ in 0..YIELDS {
-        let signal = counter.resume(count)?;
-        debug_assert_eq!(signal, Signal::Yield);
-        count = counter.take_value().downcast::<u64>()?;
-    }
-    let each = start.elapsed().as_secs_f64() * 1e9 / YIELDS as f64;
-    writeln!(out, "  counted to {count} in {each:.1} ns per resume and yield")?;
-    Ok(())
+/// What was sent, and what came back.
+#[derive(Default)]
+struct Sent {
+    messages: u64,
+    refused: u64,
 }
 
-fn sleepers(out: &mut dyn Write) -> Outcome {
-    const TASKS: u32 = 100_000;
-    let start = Instant::now();
-    let slept = Runtime::new().run(|| {
-        let tasks: Vec<_> = (0..TASKS).map(|_| spawn(|| sleep(Duration::from_millis(100)))).collect();
-        tasks.into_iter().map(|task| task.join()).filter(Result::is_ok).count()
-    });
-    let slept = slept.map_err(|raised| raised.to_string())?;
-    writeln!(out, "  {slept} slept for 100 ms each, in {:.0?} together", start.elapsed())?;
-    Ok(())
-}
-
-fn fan_out(out: &mut dyn Write) -> Outcome {
-    let (done, outcome) = Runtime::new()
-        .run(|| {
-            let done = Mutex::new(0);
-            let outcome = timeout(Duration::from_millis(50), || {
-                scope(|scope| {
-                    for n in 0..10 {
-                        let done = &done;
-                        scope.spawn(move || {
-                            sleep(Duration::from_millis(if n < 7 { 1 } else { 60_000 }));
-                            *done.lock()? += 1;
-                            Ok::<(), Refused>(())
-                        });
-                    }
-                })
-            });
-            (done.into_inner(), outcome.is_err())
-        })
-        .map_err(|raised| raised.to_string())?;
-    writeln!(out, "  {done} of 10 children were done in time; the deadline passed: {outcome}")?;
-    Ok(())
-}
-
-fn supervisor(out: &mut dyn Write) -> Outcome {
-    let attempts = Runtime::new()
-        .run(|| {
-            let events = Events::new();
-            let mut told = Vec::new();
-            for attempt in 1..=3_u32 {
-                let work = move || {
-                    if attempt < 3 {
-                        error("no luck")
-                    }
-                };
-                task().name("worker").supervisor(&events).spawn(work).detach();
-                let event = events.recv().expect("nobody cancels the supervisor");
-                told.push(format!("attempt {attempt}: {} {:?}", event.signal, event.value));
+impl Sent {
+    /// One lot for all that the snapshot knows. Who has crashed since gets none: those come back.
+    fn lot(&mut self, node: NodeRef, seen: &Snapshot) {
+        for (name, count) in LOTS {
+            let Some(actor) = seen.named(name) else { continue };
+            for _ in 0..count {
+                self.messages += 1;
+                let job = Payload::value(Job(self.messages));
+                self.refused += u64::from(node.send(actor.id, Kind(0), job).is_err());
             }
-            told
-        })
-        .map_err(|raised| raised.to_string())?;
-    attempts.iter().try_for_each(|attempt| writeln!(out, "  {attempt}"))?;
+        }
+    }
+}
+
+pub(crate) fn run(seconds: u64) -> Outcome {
+    std::panic::set_hook(Box::new(|_| ())); // crashes are part of the show: the table has them
+    let node = Node::builder().log_off().build()?;
+    let root = tree(*node)?;
+    let before = node.snapshot().totals.accepted();
+    let mut out = io::stdout().lock();
+    let live = out.is_terminal();
+    let between = if live { Duration::from_millis(200) } else { Duration::from_secs(1) };
+
+    let (start, mut sent, mut shown) = (Instant::now(), Sent::default(), None::<Instant>);
+    while start.elapsed() < Duration::from_secs(seconds) {
+        let seen = node.snapshot();
+        sent.lot(*node, &seen);
+        if shown.is_none_or(|shown| shown.elapsed() >= between) {
+            shown = Some(Instant::now());
+            if live {
+                write!(out, "\x1b[H\x1b[J{}", table(&seen, &sent))?; // home, and clear what is below
+            } else {
+                writeln!(out, "{}", line(&seen, &sent, start.elapsed()))?;
+            }
+            out.flush()?;
+        }
+        std::thread::sleep(TICK);
+    }
+
+    root.stop();
+    root.join()?;
+    let ended = node.snapshot();
+    writeln!(out, "{}", books(&ended, before, &sent)?)?;
     Ok(())
+}
+
+fn table(seen: &Snapshot, sent: &Sent) -> String {
+    let mut text = format!("{} messages sent, {} refused\n\n", sent.messages, sent.refused);
+    let _ = writeln!(
+        text,
+        "{:<10} {:>8} {:>9} {:>8}  {:<24} last error",
+        "actor", "mailbox", "handled", "restarts", "state"
+    );
+    // By name: whoever takes another's place takes its row.
+    let mut actors: Vec<_> = seen.actors.iter().collect();
+    actors.sort_by_key(|actor| &actor.name);
+    for actor in actors {
+        let name = actor.name.as_deref().unwrap_or("");
+        let error = actor.last_error.as_ref().map(ToString::to_string).unwrap_or_default();
+        let row = format!(
+            "{name:<10} {:>8} {:>9} {:>8}  {:<24} {}",
+            format!("{}/{}", actor.queued, actor.capacity),
+            actor.handled,
+            actor.restarts,
+            actor.state.to_string(),
+            error.lines().next().unwrap_or("")
+        );
+        let _ = writeln!(text, "{}", row.trim_end());
+    }
+    text
+}
+
+fn line(seen: &Snapshot, sent: &Sent, at: Duration) -> String {
+    let restarts: u32 = seen.actors.iter().map(|actor| actor.restarts).sum();
+    let blocked = seen.actors.iter().filter(|actor| actor.state.blocked().is_some()).count();
+    format!(
+        "{:>3} s: {} sent, {} refused, {} handled, {} queued; {} actors, {blocked} blocked, {restarts} restarts",
+        at.as_secs(),
+        sent.messages,
+        sent.refused,
+        seen.totals.handled,
+        seen.totals.queued,
+        seen.totals.actors
+    )
+}
+
+/// The books, if they balance. `before` is how many messages there were before the first that was `sent`.
+fn books(ended: &Snapshot, before: u64, sent: &Sent) -> Outcome<String> {
+    let totals = &ended.totals;
+    let handled = totals.handled - before.min(totals.handled);
+    let accounted = handled + totals.failed + sent.refused + totals.dead_letters + totals.queued;
+    let books = format!(
+        "{} messages in = {handled} handled + {} failed and reported + {} refused + {} dead letters",
+        sent.messages, totals.failed, sent.refused, totals.dead_letters
+    );
+    match totals.queued == 0 && accounted == sent.messages {
+        true => Ok(books),
+        false => Err(format!("the books do not balance: {books}; {} queued", totals.queued).into()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn printed(part: Part) -> String {
-        let mut out = Vec::new();
-        part(&mut out).unwrap();
-        String::from_utf8(out).unwrap()
-    }
-
     #[test]
-    fn the_generator_stops_after_the_items_that_were_asked_for() {
-        assert!(printed(generator).contains(": ab ac bc ab ca cb ab;"), "{}", printed(generator));
-    }
-
-    #[test]
-    fn the_error_is_caught_after_the_cleanup() {
-        assert_eq!(printed(recover), "  the handler returned 8, after the body had cleaned up\n");
-    }
-
-    #[test]
-    fn the_cancelled_worker_ends_with_the_error_that_it_was_sent() {
-        assert!(printed(cancel).ends_with("  error: the deadline has passed\n"));
-    }
-
-    #[test]
-    fn the_debugger_sees_both_fibers_and_changes_a_binding() {
-        let text = printed(debugger);
-        for fiber in ["outer", "inner"] {
-            assert!(text.lines().any(|line| line.contains(fiber) && line.contains("is debug")), "{text}");
+    fn the_books_balance_with_crashes_a_flood_and_a_blocked_actor() {
+        let node = Node::builder().log_off().build().unwrap();
+        let root = tree(*node).unwrap();
+        let before = node.snapshot().totals.accepted();
+        let mut sent = Sent::default();
+        for _ in 0..20 {
+            sent.lot(*node, &node.snapshot());
         }
-        assert!(text.ends_with("verbose = true\n"), "{text}");
+        root.stop();
+        root.join().unwrap();
+        let ended = node.snapshot();
+        assert!(sent.refused > 0, "the flooded one had room for all");
+        books(&ended, before, &sent).unwrap();
+
+        sent.messages += 1;
+        assert!(books(&ended, before, &sent).unwrap_err().to_string().contains("do not balance"));
     }
 
     #[test]
-    fn every_yield_is_counted() {
-        assert!(printed(timing).contains("counted to 1000000 "));
+    fn the_table_has_a_row_for_each_actor_of_the_tree() {
+        let node = Node::builder().log_off().build().unwrap();
+        let _root = tree(*node).unwrap();
+        let text = table(&node.snapshot(), &Sent::default());
+        for name in ["root", "workers", "worker 1", "worker 2", "worker 3", "blocker", "flooded"] {
+            assert!(text.lines().any(|line| line.starts_with(name)), "{name} is not in:\n{text}");
+        }
     }
 }

@@ -18,14 +18,18 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show what Sinew can do today.
-    Demo,
+    /// Show a tree of actors that crash, block and are flooded, and the books at the end.
+    Demo {
+        /// For how many seconds.
+        #[arg(long, default_value_t = 10)]
+        seconds: u64,
+    },
 }
 
 fn main() -> ExitCode {
     let Arguments { command } = Arguments::parse();
     let outcome = match command {
-        Command::Demo => demo::run(),
+        Command::Demo { seconds } => demo::run(seconds),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
