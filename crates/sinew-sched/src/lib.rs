@@ -73,6 +73,7 @@ mod group;
 mod join;
 pub mod net;
 mod notes;
+mod pace;
 mod placement;
 pub mod process;
 mod queues;

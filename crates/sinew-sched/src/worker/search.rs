@@ -7,7 +7,9 @@
 use std::time::Duration;
 
 use sinew_core::Instant;
+use sinew_sync::atomic::Ordering;
 use sinew_sync::hint::spin_loop;
+use sinew_sync::thread::yield_now;
 
 use super::temporary::Nothing;
 use super::{Mode, Queues, Worker};
@@ -59,7 +61,11 @@ impl Worker {
     /// Queues a task that may go on anywhere.
     pub(super) fn push_woken(&self, task: &'static Task) {
         self.queues.woken.push(task);
-        self.wake_for(self.queues.woken.len());
+        if self.pace.is_short() {
+            self.wake_now_and_then(); // mostly it is soon gone
+        } else {
+            self.wake_for(self.queues.woken.len());
+        }
     }
 
     /// Queues a task that was just made.
@@ -100,12 +106,20 @@ impl Worker {
     #[inline]
     fn wake_for(&self, backlog: usize) {
         if backlog < SHORT && !self.unwatched.get() {
-            let lone = self.lone.get();
-            if lone > 0 {
-                return self.lone.set(lone - 1);
-            }
-            self.lone.set((1 << self.shared.in_vain()) - 1);
+            return self.wake_now_and_then();
         }
+        self.unwatched.set(false);
+        self.shared.wake_one();
+    }
+
+    /// Wakes another worker, unless that was in vain lately: then the next so many times are passed over.
+    #[inline]
+    fn wake_now_and_then(&self) {
+        let lone = self.lone.get();
+        if lone > 0 {
+            return self.lone.set(lone - 1);
+        }
+        self.lone.set((1 << self.shared.in_vain()) - 1);
         self.unwatched.set(false);
         self.shared.wake_one();
     }
@@ -178,6 +192,10 @@ impl Worker {
         count(&self.inbox.own.turns) as u32
     }
 
+    fn turns(&self) -> u32 {
+        self.inbox.own.turns.load(Ordering::Relaxed) as u32
+    }
+
     /// The next task, wherever it is, if there are turns left; it takes one of them.
     #[cold]
     fn find_stepping(&self, left: u64, in_loop: bool) -> Option<&'static Task> {
@@ -202,6 +220,7 @@ impl Worker {
     #[cold]
     fn find_fairly(&self, turn: u32) -> Option<&'static Task> {
         self.tick.set(self.shared.tick.get());
+        self.pace.measure(turn, system_now());
         self.look_at_the_clock();
         self.receive();
         self.timers().expire(&self.shared.clock);
@@ -243,6 +262,7 @@ impl Worker {
             return None;
         }
         let (mut slept, since) = (false, system_now());
+        self.pace.measure(self.turns(), since);
         loop {
             let search = if self.shared.has_reactor() { SHORT_SEARCH } else { SEARCH };
             let (until, may_spin) = (system_now() + search, self.may_spin());
@@ -261,12 +281,16 @@ impl Worker {
                     if slept {
                         self.hand_over_the_watch();
                     }
+                    self.pace.begin(self.turns(), system_now());
                     return Some(task);
                 }
                 if !may_spin || system_now() >= until {
                     break;
                 }
                 looked = true;
+                if self.backlog.get().is_some() && self.shared.has_reactor() {
+                    yield_now(); // it is not bound, and perhaps on the processor of the one whose backlog that is
+                }
             }
             self.searches_in_vain.update(|searches| searches.wrapping_add(1));
             self.publish(); // it may sleep for long

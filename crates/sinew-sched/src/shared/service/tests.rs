@@ -5,7 +5,7 @@ use sinew_sync::{Arc, model};
 use super::*;
 use crate::clock::{Clock, ManualClock};
 use crate::reach::Frame;
-use crate::shared::{PARKED, UP};
+use crate::shared::{PARKED, SERVING, UP};
 use crate::task::Task;
 use crate::timers::{Alarm, Ring};
 use crate::worker::Queues;
