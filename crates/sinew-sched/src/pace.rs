@@ -4,16 +4,15 @@
 //! as the clients of a server. If turns are shorter than that, what waits behind them mostly begins as soon without it.
 
 use std::cell::Cell;
-use std::time::Duration;
 
 use sinew_core::Instant;
 
 /// Turns that are shorter than this are no reason to wake another worker for those who wait behind them.
-const SHORT: Duration = Duration::from_micros(50);
+const SHORT_NANOS: u64 = 50_000;
 
-/// How long the turns of a worker took lately, on average.
+/// Whether the turns of a worker were short lately, on average.
 pub(crate) struct Pace {
-    turn: Cell<Duration>,
+    short: Cell<bool>,
     /// What is measured from: the number of a turn, and when that was.
     since: Cell<(u32, Instant)>,
 }
@@ -21,10 +20,10 @@ pub(crate) struct Pace {
 impl Pace {
     /// Long, as far as anybody knows.
     pub(crate) fn new() -> Pace {
-        Pace { turn: Cell::new(Duration::MAX), since: Cell::new((0, Instant::from_nanos(0))) }
+        Pace { short: Cell::new(false), since: Cell::new((0, Instant::from_nanos(0))) }
     }
 
-    /// The worker goes to work.
+    /// The worker goes to work, after a sleep.
     pub(crate) fn begin(&self, turn: u32, now: Instant) {
         self.since.set((turn, now));
     }
@@ -34,14 +33,14 @@ impl Pace {
         let (first, since) = self.since.replace((turn, now));
         let turns = turn.wrapping_sub(first);
         if turns > 0 {
-            self.turn.set((now - since) / turns);
+            self.short.set(now.as_nanos().saturating_sub(since.as_nanos()) < SHORT_NANOS * u64::from(turns));
         }
     }
 
     /// True if turns are short.
     #[inline]
     pub(crate) fn is_short(&self) -> bool {
-        self.turn.get() < SHORT
+        self.short.get()
     }
 }
 

@@ -90,6 +90,13 @@ impl Shared {
             && reactor.was_served_within(LOOK_AGAIN)
     }
 
+    /// Serves the reactor now, as `worker` that may soon sleep there, unless somebody else does.
+    pub(crate) fn serve_own_place(&self, worker: usize) {
+        if !self.inboxes[worker].serves_others.load(Ordering::Relaxed) {
+            self.serve();
+        }
+    }
+
     /// True if `worker`, which has lain down and left the reactor to others, has nobody to leave it to.
     pub(super) fn is_left_alone(&self, worker: usize) -> bool {
         !self.another_is_up(worker) && self.nobody_sleeps_there()

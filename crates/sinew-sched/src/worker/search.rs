@@ -54,7 +54,9 @@ const MANY: u32 = 64;
 /// How long a worker looks for work before it sleeps: longer than it takes another to answer, and shorter than it takes to
 /// be woken.
 const SEARCH: Duration = Duration::from_micros(40);
-/// The same if there is a reactor: who talks to this process through sockets may be waiting for the processor.
+/// The same if there is a reactor: who talks to this process through sockets may be waiting for the processor. It is given
+/// way to, and the reactor looked at again: a worker that has not gone to sleep need not be woken, and the system, which
+/// puts a thread on the processor of who wakes it, leaves the two on different ones.
 const SHORT_SEARCH: Duration = Duration::from_micros(4);
 
 impl Worker {
@@ -264,7 +266,8 @@ impl Worker {
         let (mut slept, since) = (false, system_now());
         self.pace.measure(self.turns(), since);
         loop {
-            let search = if self.shared.has_reactor() { SHORT_SEARCH } else { SEARCH };
+            let has_reactor = self.shared.has_reactor();
+            let search = if has_reactor { SHORT_SEARCH } else { SEARCH };
             let (until, may_spin) = (system_now() + search, self.may_spin());
             let mut looked = false;
             loop {
@@ -272,6 +275,9 @@ impl Worker {
                 (0..LOOKS).take_while(|_| may_spin && self.inbox.is_empty()).for_each(|_| spin_loop());
                 self.receive();
                 self.timers().expire(&self.shared.clock);
+                if looked && has_reactor {
+                    self.shared.serve_own_place(self.index);
+                }
                 let found = self.find(true).or_else(|| self.steal());
                 if let Some(task) = found {
                     if looked {
@@ -280,16 +286,17 @@ impl Worker {
                     self.look_at_the_clock();
                     if slept {
                         self.hand_over_the_watch();
+                        self.pace.begin(self.turns(), system_now());
                     }
-                    self.pace.begin(self.turns(), system_now());
                     return Some(task);
                 }
                 if !may_spin || system_now() >= until {
                     break;
                 }
                 looked = true;
-                if self.backlog.get().is_some() && self.shared.has_reactor() {
-                    yield_now(); // it is not bound, and perhaps on the processor of the one whose backlog that is
+                if has_reactor {
+                    // It is not bound: whoever has a backlog, or is about to send something, may want this very processor.
+                    yield_now();
                 }
             }
             self.searches_in_vain.update(|searches| searches.wrapping_add(1));
