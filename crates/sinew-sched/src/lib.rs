@@ -74,6 +74,7 @@ mod handle;
 mod join;
 pub mod net;
 mod notes;
+mod pace;
 mod placement;
 pub mod process;
 mod queues;

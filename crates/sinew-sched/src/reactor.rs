@@ -147,8 +147,13 @@ impl Reactor {
 
     /// The same, if nobody has looked for a while.
     pub(crate) fn serve_if_late(&'static self) -> Option<Server> {
+        if self.was_served_within(INTERVAL) { None } else { self.serve() }
+    }
+
+    /// True if somebody has looked at it within that time.
+    pub(crate) fn was_served_within(&self, time: Duration) -> bool {
         let served = Instant::from_nanos(self.served.load(Ordering::Relaxed));
-        if system_now() - served >= INTERVAL { self.serve() } else { None }
+        system_now() - served < time
     }
 
     /// How many descriptors are registered.

@@ -12,8 +12,8 @@
 //!
 //! Who is woken is settled by one exchange of that worker's bed: it is made awake by a waker, who then unparks the
 //! thread, or by itself. It is counted as a sleeper until it has got up. One of those who sleep does so in the reactor,
-//! if there is one; its bed says so, and whoever wakes it wakes the reactor. What the reactor has for tasks is told when
-//! that worker has got up.
+//! if there is one ([`serving`]); its bed says so, and whoever wakes it wakes the reactor. What the reactor has for tasks
+//! is told when that worker has got up.
 //!
 //! # Who looks after a backlog
 //!
@@ -179,6 +179,9 @@ pub(crate) struct Inbox {
     bed: AtomicU8,
     /// The worker has lain down, and has found nothing since. Only the worker writes it.
     idle: AtomicBool,
+    /// What the reactor last had for tasks when the worker slept there was for those of others alone. Only the worker
+    /// writes it.
+    serves_others: AtomicBool,
     duty: Duty,
     /// Who sleeps in the bed.
     thread: OwnMutex<Option<Thread>>,
@@ -198,6 +201,7 @@ impl Inbox {
             head: AtomicPtr::new(ptr::null_mut()),
             bed: AtomicU8::new(UP),
             idle: AtomicBool::new(!in_service),
+            serves_others: AtomicBool::new(false),
             duty: Duty::new(in_service),
             thread: OwnMutex::new(None),
             cores: AtomicUsize::new(0),
@@ -409,14 +413,19 @@ impl Shared {
     /// The same, for at most `limit`.
     pub(crate) fn sleep_for(&self, worker: usize, alarm: Option<Instant>, limit: Option<Duration>) {
         let inbox = &self.inboxes[worker];
-        let mut server = self.reactor.get().and_then(|reactor| reactor.serve());
+        let leaves = self.leaves_reactor(worker);
+        let mut server = self.reactor.get().filter(|_| !leaves).and_then(|reactor| reactor.serve());
         let beds = self.lie_down(inbox, if server.is_some() { SERVING } else { PARKED });
         let (own, takes_all) =
             (!inbox.is_empty() || inbox.watch.is_asked() || self.has_ended(), inbox.takes_all());
         let anywhere = self.has_movable();
-        let work = own || anywhere && takes_all;
+        let work = own || anywhere && takes_all || leaves && self.is_left_alone(worker);
         if !work && (anywhere || !self.clock_jumps(beds, server.as_mut())) {
-            let look = if self.another_works(worker) { Some(LOOK_AGAIN) } else { self.until_overdue(worker) };
+            let look = if leaves || self.another_works(worker) {
+                Some(LOOK_AGAIN)
+            } else {
+                self.until_overdue(worker)
+            };
             let limits = [self.until(alarm), limit, look.filter(|_| self.look_again && takes_all)];
             let timeout = limits.into_iter().flatten().min();
             match (&mut server, timeout) {
@@ -431,7 +440,9 @@ impl Shared {
             }
         }
         self.get_up(inbox);
-        server.into_iter().for_each(Server::tell);
+        if let Some(server) = server {
+            self.tell(inbox, server);
+        }
     }
 
     /// Puts a worker, whose inbox this is, to bed, and returns the word of the beds. The fence is one of two pairs, both

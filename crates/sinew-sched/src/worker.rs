@@ -30,6 +30,7 @@ use crate::counters::{count, raise};
 use crate::cpu;
 use crate::dump::WaitKind;
 use crate::notes::{self, ANYWHERE, What};
+use crate::pace::Pace;
 use crate::placement::Stopwatch;
 use crate::queues::{Deque, Stealer};
 use crate::reach;
@@ -125,6 +126,8 @@ pub(crate) struct Worker {
     tick: Cell<u32>,
     /// How often in a row the worker looked for work for a while, or slept without, and found nothing.
     searches_in_vain: Cell<u32>,
+    /// How long its turns take.
+    pace: Pace,
     /// The backlog of the others, while this worker looks for work and has seen one.
     backlog: Cell<Option<Backlog>>,
     /// How many lone tasks to let pass before another worker is woken for one.
@@ -140,6 +143,8 @@ pub(crate) struct Worker {
     stamp: Cell<u64>,
     parks: Cell<u64>,
     wakes: Cell<u64>,
+    /// How often something that ran here woke a task of another worker.
+    wakes_elsewhere: Cell<u64>,
     mode: Cell<Mode>,
     /// Where the thread's own stack goes on when the loop returns to it.
     thread: Cell<StackPointer>,
@@ -289,12 +294,22 @@ pub(crate) fn unpark(task: TaskRef) {
                 worker.wakes.set(worker.wakes.get() + 1);
                 worker.push_ready(task);
             }
-            _ => core.shared.push_to(core.worker.get(), task),
+            worker => {
+                if let Some(worker) = worker {
+                    worker.wakes_elsewhere.set(worker.wakes_elsewhere.get() + 1);
+                }
+                core.shared.push_to(core.worker.get(), task);
+            }
         },
         Home::Core(core) => queue_anywhere(core.shared, task),
         Home::Runtime(shared) => queue_anywhere(shared, task),
         Home::None => unreachable!("a task that has parked has somewhere to go on"),
     }
+}
+
+/// How many tasks were woken by what has run on this worker: those that are queued here, and those of others.
+pub(crate) fn wakes() -> (u64, u64) {
+    current().map_or((0, 0), |worker| (worker.wakes.get(), worker.wakes_elsewhere.get()))
 }
 
 /// Queues a task that may go on anywhere.
@@ -373,6 +388,7 @@ impl Worker {
             is_bound: Cell::new(false),
             tick: Cell::new(0),
             searches_in_vain: Cell::new(0),
+            pace: Pace::new(),
             backlog: Cell::new(None),
             lone: Cell::new(0),
             next_in_turn: Cell::new(index),
@@ -383,6 +399,7 @@ impl Worker {
             // A worker that had this index before has counted as well.
             parks: Cell::new(shared.inboxes[index].own.parks.load(Ordering::Relaxed)),
             wakes: Cell::new(shared.inboxes[index].own.wakes.load(Ordering::Relaxed)),
+            wakes_elsewhere: Cell::new(0),
             mode: Cell::new(Mode::Free),
             thread: Cell::new(ptr::null_mut()),
             place: Cell::new(None),

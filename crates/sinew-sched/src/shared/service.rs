@@ -52,7 +52,7 @@ use sinew_sync::thread::{self, Thread};
 
 use crate::clock::system_now;
 
-use super::{GOT_UP, Inbox, OUT, SERVING, Shared, out_of_service, sleepers};
+use super::{GOT_UP, Inbox, OUT, Shared, out_of_service, sleepers};
 
 /// What a worker is there for.
 pub(super) struct Duty(AtomicU8);
@@ -245,7 +245,7 @@ impl Shared {
 
     /// True if there is a reactor and none of those who sleep serves it.
     fn is_unserved(&self) -> bool {
-        self.has_reactor() && self.inboxes.iter().all(|inbox| inbox.bed.load(Ordering::Relaxed) != SERVING)
+        self.has_reactor() && self.nobody_sleeps_there()
     }
 
     /// Wakes sysmon, if it sleeps.

@@ -7,7 +7,9 @@
 use std::time::Duration;
 
 use sinew_core::Instant;
+use sinew_sync::atomic::Ordering;
 use sinew_sync::hint::spin_loop;
+use sinew_sync::thread::yield_now;
 
 use super::temporary::Nothing;
 use super::{Mode, Queues, Worker};
@@ -52,14 +54,20 @@ const MANY: u32 = 64;
 /// How long a worker looks for work before it sleeps: longer than it takes another to answer, and shorter than it takes to
 /// be woken.
 const SEARCH: Duration = Duration::from_micros(40);
-/// The same if there is a reactor: who talks to this process through sockets may be waiting for the processor.
+/// The same if there is a reactor: who talks to this process through sockets may be waiting for the processor. It is given
+/// way to, and the reactor looked at again: a worker that has not gone to sleep need not be woken, and the system, which
+/// puts a thread on the processor of who wakes it, leaves the two on different ones.
 const SHORT_SEARCH: Duration = Duration::from_micros(4);
 
 impl Worker {
     /// Queues a task that may go on anywhere.
     pub(super) fn push_woken(&self, task: &'static Task) {
         self.queues.woken.push(task);
-        self.wake_for(self.queues.woken.len());
+        if self.pace.is_short() {
+            self.wake_now_and_then(); // mostly it is soon gone
+        } else {
+            self.wake_for(self.queues.woken.len());
+        }
     }
 
     /// Queues a task that was just made.
@@ -100,12 +108,20 @@ impl Worker {
     #[inline]
     fn wake_for(&self, backlog: usize) {
         if backlog < SHORT && !self.unwatched.get() {
-            let lone = self.lone.get();
-            if lone > 0 {
-                return self.lone.set(lone - 1);
-            }
-            self.lone.set((1 << self.shared.in_vain()) - 1);
+            return self.wake_now_and_then();
         }
+        self.unwatched.set(false);
+        self.shared.wake_one();
+    }
+
+    /// Wakes another worker, unless that was in vain lately: then the next so many times are passed over.
+    #[inline]
+    fn wake_now_and_then(&self) {
+        let lone = self.lone.get();
+        if lone > 0 {
+            return self.lone.set(lone - 1);
+        }
+        self.lone.set((1 << self.shared.in_vain()) - 1);
         self.unwatched.set(false);
         self.shared.wake_one();
     }
@@ -178,6 +194,10 @@ impl Worker {
         count(&self.inbox.own.turns) as u32
     }
 
+    fn turns(&self) -> u32 {
+        self.inbox.own.turns.load(Ordering::Relaxed) as u32
+    }
+
     /// The next task, wherever it is, if there are turns left; it takes one of them.
     #[cold]
     fn find_stepping(&self, left: u64, in_loop: bool) -> Option<&'static Task> {
@@ -202,6 +222,7 @@ impl Worker {
     #[cold]
     fn find_fairly(&self, turn: u32) -> Option<&'static Task> {
         self.tick.set(self.shared.tick.get());
+        self.pace.measure(turn, system_now());
         self.look_at_the_clock();
         self.receive();
         self.timers().expire(&self.shared.clock);
@@ -243,8 +264,10 @@ impl Worker {
             return None;
         }
         let (mut slept, since) = (false, system_now());
+        self.pace.measure(self.turns(), since);
         loop {
-            let search = if self.shared.has_reactor() { SHORT_SEARCH } else { SEARCH };
+            let has_reactor = self.shared.has_reactor();
+            let search = if has_reactor { SHORT_SEARCH } else { SEARCH };
             let (until, may_spin) = (system_now() + search, self.may_spin());
             let mut looked = false;
             loop {
@@ -252,6 +275,9 @@ impl Worker {
                 (0..LOOKS).take_while(|_| may_spin && self.inbox.is_empty()).for_each(|_| spin_loop());
                 self.receive();
                 self.timers().expire(&self.shared.clock);
+                if looked && has_reactor {
+                    self.shared.serve_own_place(self.index);
+                }
                 let found = self.find(true).or_else(|| self.steal());
                 if let Some(task) = found {
                     if looked {
@@ -260,6 +286,7 @@ impl Worker {
                     self.look_at_the_clock();
                     if slept {
                         self.hand_over_the_watch();
+                        self.pace.begin(self.turns(), system_now());
                     }
                     return Some(task);
                 }
@@ -267,6 +294,10 @@ impl Worker {
                     break;
                 }
                 looked = true;
+                if has_reactor {
+                    // It is not bound: whoever has a backlog, or is about to send something, may want this very processor.
+                    yield_now();
+                }
             }
             self.searches_in_vain.update(|searches| searches.wrapping_add(1));
             self.publish(); // it may sleep for long

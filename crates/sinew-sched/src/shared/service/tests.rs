@@ -160,6 +160,7 @@ fn sysmon_does_not_sleep_while_a_worker_is_up() {
 #[cfg(not(any(loom, shuttle)))] // a reactor is the system's
 #[test]
 fn sysmon_does_not_sleep_while_nobody_serves_the_reactor() {
+    use crate::shared::SERVING;
     let (shared, second) = (shared(0, Clock::System), Some(Duration::from_secs(1)));
     let (worker, reactor) = (&shared.inboxes[0], shared.reactor().unwrap());
     let sysmon = reactor.serve();
