@@ -114,10 +114,13 @@ pub(crate) struct More {
     /// Its spawn was refused: nobody ever knew of it.
     pub(crate) refused: bool,
     /// Drops what was left in its mailbox, which runs foreign code.
-    pub(crate) left: Option<Box<dyn FnOnce(&Head) + Send>>,
+    pub(crate) left: Option<Leftovers>,
     /// What the one failed with whose place it has taken.
     pub(crate) last_error: Option<ExitReason>,
 }
+
+/// Drops messages, as part of the actor.
+type Leftovers = Box<dyn FnOnce(&Head) + Send>;
 
 impl Life {
     pub(crate) fn more(&mut self) -> &mut More {

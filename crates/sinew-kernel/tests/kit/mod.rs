@@ -131,13 +131,16 @@ impl<M: Send + 'static> Actor for Hooked<M> {
     }
 }
 
+/// What an actor is told to do.
+pub type Job = Box<dyn FnOnce(&mut Ctx<Work>) -> Flow + Send>;
+
 /// A message that is a number, or has the actor block until a gate is opened.
 pub(crate) enum Work {
     Number(u64),
     /// Says that it is here, then waits.
     Wait(Entered, Gate),
     /// Does something.
-    Do(Box<dyn FnOnce(&mut Ctx<Work>) -> Flow + Send>),
+    Do(Job),
 }
 
 pub(crate) type Entered = std::sync::mpsc::Sender<()>;
