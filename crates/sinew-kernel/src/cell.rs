@@ -19,7 +19,7 @@ use sinew_core::{ActorId, ExitReason};
 use sinew_sched::JoinHandle;
 use sinew_sched::chan::oneshot;
 use sinew_sched::turn::Waker;
-use sinew_sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use sinew_sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use sinew_sync::{Arc, ShortGuard, ShortLock};
 
 use crate::error::{SendError, Unsent};
@@ -28,7 +28,7 @@ use crate::limits::Queued;
 use crate::mailbox::{Admitted, Answer, Mail, Put, Taken};
 use crate::message::Message;
 use crate::node::Inner;
-use crate::notice::TypedNotice;
+use crate::notice::{Handled, TypedNotice};
 
 /// What is the same for all types of messages.
 pub(crate) struct Head {
@@ -39,12 +39,16 @@ pub(crate) struct Head {
     begun: AtomicU64,
     /// There is something in the lane, or somebody waits for room. Set and cleared under the lock.
     flags: AtomicU8,
+    /// The turn that runs has blocked; only the actor writes it.
+    blocked: AtomicBool,
 }
 
 /// There is something in the system's lane.
 pub(crate) const LANE: u8 = 1;
 /// Senders wait for room.
 pub(crate) const WAITING: u8 = 2;
+/// Services are to be told that what they told was handled.
+const OWES: u8 = 4;
 
 /// An actor whose messages are of type `M`.
 pub(crate) struct Cell<M> {
@@ -69,6 +73,8 @@ pub(crate) enum Phase {
 
 pub(crate) struct Life {
     pub(crate) phase: Phase,
+    /// Why it ends, from the phase on in which it does; if that is a reason with texts, they are with what few have.
+    code: u8,
     /// Its task, until it is dead.
     pub(crate) task: Option<JoinHandle<()>>,
     /// What few actors have.
@@ -78,8 +84,8 @@ pub(crate) struct Life {
 /// What an actor has to do with others. Made when it is needed.
 #[derive(Default)]
 pub(crate) struct More {
-    /// Why it ends, from the phase on in which it does.
-    pub(crate) reason: Option<ExitReason>,
+    /// Why it ends, if there are texts to that.
+    reason: Option<ExitReason>,
     pub(crate) name: Option<Box<str>>,
     pub(crate) parent: Option<ActorId>,
     pub(crate) children: BTreeSet<ActorId>,
@@ -107,7 +113,15 @@ impl Life {
 
     /// Why it ends or has ended.
     pub(crate) fn reason(&self) -> ExitReason {
-        self.more.as_ref().and_then(|more| more.reason.clone()).unwrap_or(ExitReason::Normal)
+        let texts = self.more.as_ref().and_then(|more| more.reason.clone());
+        texts.or_else(|| ExitReason::from_code(self.code)).unwrap_or(ExitReason::Normal)
+    }
+
+    fn set_reason(&mut self, reason: ExitReason) {
+        self.code = reason.code();
+        if let ExitReason::Error(_) | ExitReason::Limit(_) = reason {
+            self.more().reason = Some(reason);
+        }
     }
 }
 
@@ -132,8 +146,15 @@ impl<M: Send + 'static> Cell<M> {
         waker: Waker,
         mail: Mail<Entry<M>, Lane<M>>,
     ) -> Cell<M> {
-        let life = Life { phase: Phase::Starting, task: None, more: None };
-        let head = Head { id, node, waker, begun: AtomicU64::new(0), flags: AtomicU8::new(0) };
+        let life = Life { phase: Phase::Starting, code: 0, task: None, more: None };
+        let head = Head {
+            id,
+            node,
+            waker,
+            begun: AtomicU64::new(0),
+            flags: AtomicU8::new(0),
+            blocked: AtomicBool::new(false),
+        };
         Cell { head, state: ShortLock::new(State { mail, life }) }
     }
 
@@ -217,9 +238,33 @@ impl<M: Send + 'static> Cell<M> {
     pub(crate) fn set_flags(&self, mail: &Mail<Entry<M>, Lane<M>>) {
         let lane = if mail.has_events() { LANE } else { 0 };
         let waiting = if mail.has_waiting() { WAITING } else { 0 };
-        if self.head.flags.load(Ordering::Relaxed) != lane | waiting {
-            self.head.flags.store(lane | waiting, Ordering::Relaxed);
+        let flags = self.head.flags.load(Ordering::Relaxed);
+        let now = lane | waiting | flags & OWES;
+        if flags != now {
+            self.head.flags.store(now, Ordering::Relaxed);
         }
+    }
+
+    /// The actor has handled what a service told it. The service is told so by [`settle`](Cell::settle). Only the actor's task does
+    /// this.
+    pub(crate) fn owe(&self, handled: Arc<dyn Handled>) {
+        let mut state = self.lock();
+        state.life.more().services.handled.push(handled);
+        self.set_flag(OWES);
+    }
+
+    /// The actor has come to a message of the queue, or to its end: services may tell it something again. Not before, or one that
+    /// always has something to tell would keep messages waiting. Only the actor's task does this.
+    pub(crate) fn settle(&self) {
+        if self.head.flags() & OWES == 0 {
+            return;
+        }
+        let handled = {
+            let mut state = self.lock();
+            self.head.flags.fetch_and(!OWES, Ordering::Relaxed);
+            state.life.more.as_mut().map(|more| std::mem::take(&mut more.services.handled))
+        };
+        handled.into_iter().flatten().for_each(Handled::handled);
     }
 
     /// The next message, if that is all there is to say; see [`Mail::pop`]. Only the actor's task asks.
@@ -329,6 +374,17 @@ impl Head {
         self.flags.load(Ordering::Relaxed)
     }
 
+    /// Says whether the turn that runs has blocked.
+    #[inline]
+    pub(crate) fn set_blocked(&self, blocked: bool) {
+        self.blocked.store(blocked, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn has_blocked(&self) -> bool {
+        self.blocked.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn wake(&self) {
         self.waker.wake();
     }
@@ -357,11 +413,18 @@ pub(crate) trait AnyCell: Send + Sync {
     /// Closes the mailbox for this reason, if it is open: from now on the actor ends. False if it did already.
     fn close(&self, reason: ExitReason) -> bool;
 
-    /// The step to leaving, for whoever makes it, who gets what is to be freed. What was left in its mailbox is a dead letter.
-    fn bury(&self, reason: ExitReason) -> Option<Box<More>>;
+    /// The step to leaving, or right to dead if there is nothing to free and nobody to tell. Whoever makes it gets both. It ends for
+    /// the reason for which it was closed, if it was. What was left in its mailbox is a dead letter.
+    fn bury(&self, reason: ExitReason) -> Option<Buried>;
 
     /// For onlookers: messages waiting, capacity, the most there were, dropped, phase.
     fn see(&self) -> Seen;
+}
+
+/// What is told of an actor that has ended, and to whom.
+pub(crate) struct Buried {
+    pub(crate) reason: ExitReason,
+    pub(crate) more: Option<Box<More>>,
 }
 
 /// What an onlooker sees of an actor.
@@ -416,7 +479,7 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
             return false;
         }
         state.life.phase = Phase::Ending;
-        state.life.more().reason = Some(reason);
+        state.life.set_reason(reason);
         let waiting = state.mail.close();
         self.set_flags(&state.mail);
         drop(state);
@@ -424,23 +487,18 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
         true
     }
 
-    fn bury(&self, reason: ExitReason) -> Option<Box<More>> {
+    fn bury(&self, reason: ExitReason) -> Option<Buried> {
         let mut state = self.lock();
         if state.life.phase >= Phase::Leaving {
             return None;
         }
-        state.life.phase = Phase::Leaving;
-        let more = state.life.more();
-        let reason = more.reason.get_or_insert(reason).clone();
-        // The reason stays for those who ask later, and those who are to be told stay until it is dead.
-        let left = More {
-            reason: Some(reason.clone()),
-            links: std::mem::take(&mut more.links),
-            monitors: std::mem::take(&mut more.monitors),
-            waits: std::mem::take(&mut more.waits),
-            ..More::default()
-        };
-        let more = std::mem::replace(more, left);
+        if state.life.phase < Phase::Ending {
+            state.life.set_reason(reason);
+        }
+        let reason = state.life.reason();
+        let more = state.life.more.take();
+        state.life.phase = if more.is_some() { Phase::Leaving } else { Phase::Dead };
+        state.life.set_reason(reason.clone()); // for those who ask later
         let waiting = state.mail.close();
         let (queue, lane) = state.mail.drain();
         let task = state.life.task.take();
@@ -451,7 +509,7 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
         queue.into_iter().for_each(|entry| dead.unhandled(&self.head, entry.into_letter(), &reason));
         drop(lane);
         drop(task);
-        Some(Box::new(more))
+        Some(Buried { reason, more })
     }
 
     fn see(&self) -> Seen {
@@ -515,4 +573,4 @@ fn untyped<M: Send + 'static>(entry: Entry<M>, dest: ActorId) -> Message {
     }
 }
 
-const _: () = assert!(sinew_sync::MODEL || size_of::<Cell<u64>>() <= 176);
+const _: () = assert!(sinew_sync::MODEL || size_of::<Cell<u64>>() <= 152, "with its counts it is 168 bytes");

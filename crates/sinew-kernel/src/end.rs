@@ -1,9 +1,11 @@
 //! How an actor's start and end are told to others.
 
+use std::mem::take;
+
 use sinew_core::{ActorId, ExitReason};
 use sinew_sync::Arc;
 
-use crate::cell::{AnyCell, More, Phase};
+use crate::cell::{AnyCell, Buried, More, Phase};
 use crate::event::{Event, Exit, MonitorId, Relation};
 use crate::node::Inner;
 use crate::stop;
@@ -26,11 +28,20 @@ pub(crate) fn started(cell: &dyn AnyCell) {
 /// Publishes the end of an actor, if that was not done before.
 pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
     let head = cell.head();
-    let Some(more) = cell.bury(reason) else {
+    let Some(Buried { reason, more }) = cell.bury(reason) else {
         return head.node.zombies.remove(head.id); // it was given up, and has ended after all
     };
     let node = head.node;
-    let More { name, parent, children, monitored, services, .. } = *more;
+    let name = more.and_then(|more| tell_all(cell, *more, &reason));
+    node.lifecycle(|| crate::node::Lifecycle::Ended { actor: head.id, name, reason: reason.clone() });
+    node.table.remove(head.id);
+    node.gone();
+}
+
+/// Frees what an actor has that has ended, and tells all who have to do with it. Returns its name.
+fn tell_all(cell: &dyn AnyCell, more: More, reason: &ExitReason) -> Option<Box<str>> {
+    let (head, node) = (cell.head(), cell.head().node);
+    let More { name, parent, children, mut links, mut monitors, monitored, mut waits, services, .. } = more;
     services.release(head);
     for child in children {
         if let Some(child) = node.table.get(child) {
@@ -42,12 +53,16 @@ pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
             target.life(|life| life.more.as_mut().and_then(|more| more.monitors.remove(&monitor)));
         }
     }
-    let (reason, links, monitors, waits) = cell.life(|life| {
+    let late = cell.life(|life| {
         life.phase = Phase::Dead;
-        let (reason, more) = (life.reason(), life.more());
-        let links = std::mem::take(&mut more.links);
-        (reason, links, std::mem::take(&mut more.monitors), std::mem::take(&mut more.waits))
+        let more = life.more.as_mut()?;
+        Some((take(&mut more.links), take(&mut more.monitors), take(&mut more.waits)))
     });
+    if let Some((late_links, late_monitors, late_waits)) = late {
+        links.extend(late_links);
+        monitors.extend(late_monitors);
+        waits.extend(late_waits);
+    }
     let exit = |relation| Exit { actor: head.id, reason: reason.clone(), relation };
     for other in links {
         linked_end(node, other, exit(Relation::Link));
@@ -64,9 +79,7 @@ pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
         parent.life(|life| life.more.as_mut().map(|more| more.children.remove(&head.id)));
         let _ = parent.push_event(Event::Exit(exit(Relation::Child))); // it may have ended
     }
-    node.lifecycle(|| crate::node::Lifecycle::Ended { actor: head.id, name, reason: reason.clone() });
-    node.table.remove(head.id);
-    node.gone();
+    name
 }
 
 /// `other` was linked to an actor that has ended.

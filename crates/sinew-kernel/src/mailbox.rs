@@ -48,8 +48,8 @@ pub enum Policy {
 /// The messages in a mailbox.
 pub(crate) struct Mail<M, E> {
     queue: VecDeque<M>,
-    lane: Option<Box<VecDeque<E>>>,
-    waiting: Option<Box<VecDeque<Waiting<M>>>>,
+    /// What there mostly is none of.
+    rest: Option<Box<Rest<M, E>>>,
     /// Messages that the actor has taken, and how many it had begun by then.
     taken: u32,
     taken_at: u32,
@@ -62,6 +62,12 @@ pub(crate) struct Mail<M, E> {
     /// Nothing more gets into the queue, and into neither lane.
     closed: bool,
     sealed: bool,
+}
+
+/// The system's lane, and senders that wait. It is there if one of them is not empty.
+struct Rest<M, E> {
+    lane: VecDeque<E>,
+    waiting: VecDeque<Waiting<M>>,
 }
 
 struct Waiting<M> {
@@ -119,8 +125,7 @@ impl<M, E> Mail<M, E> {
     pub(crate) fn new(capacity: u32, policy: Policy) -> Mail<M, E> {
         Mail {
             queue: VecDeque::new(),
-            lane: None,
-            waiting: None,
+            rest: None,
             taken: 0,
             taken_at: 0,
             capacity,
@@ -193,22 +198,31 @@ impl<M, E> Mail<M, E> {
 
     /// Leaves a message of a sender that waits for room. It is let in if there is some by now.
     pub(crate) fn wait(&mut self, ticket: u64, message: M, admitted: Answer<M>) {
-        self.waiting.get_or_insert_default().push_back(Waiting { ticket, message, admitted });
+        self.rest().waiting.push_back(Waiting { ticket, message, admitted });
     }
 
     /// Takes back the message of a sender that waits no longer. None if it was let in, or the mailbox is closed.
     pub(crate) fn withdraw(&mut self, ticket: u64) -> Option<M> {
-        let waiting = self.waiting.as_mut()?;
+        let waiting = &mut self.rest.as_mut()?.waiting;
         let at = waiting.iter().position(|waiting| waiting.ticket == ticket)?;
         let message = waiting.remove(at).map(|waiting| waiting.message);
-        if waiting.is_empty() {
-            self.waiting = None;
-        }
+        self.tidy();
         message
     }
 
     pub(crate) fn has_waiting(&self) -> bool {
-        self.waiting.is_some()
+        self.rest.as_ref().is_some_and(|rest| !rest.waiting.is_empty())
+    }
+
+    fn rest(&mut self) -> &mut Rest<M, E> {
+        self.rest.get_or_insert_with(|| Box::new(Rest { lane: VecDeque::new(), waiting: VecDeque::new() }))
+    }
+
+    /// Something was taken out of the rest.
+    fn tidy(&mut self) {
+        if self.rest.as_ref().is_some_and(|rest| rest.lane.is_empty() && rest.waiting.is_empty()) {
+            self.rest = None;
+        }
     }
 
     /// Lets those in who wait, as far as there is room.
@@ -216,17 +230,14 @@ impl<M, E> Mail<M, E> {
         let mut admitted = Admitted(Vec::new());
         let mut room = (self.capacity as usize).saturating_sub(self.len(begun));
         while room > 0
-            && let Some(waiting) = &mut self.waiting
-            && let Some(first) = waiting.pop_front()
+            && let Some(rest) = &mut self.rest
+            && let Some(first) = rest.waiting.pop_front()
         {
-            let empty = waiting.is_empty();
             room -= 1;
             self.queue.push_back(first.message);
             admitted.0.push(first.admitted);
-            if empty {
-                self.waiting = None;
-            }
         }
+        self.tidy();
         admitted
     }
 
@@ -235,12 +246,12 @@ impl<M, E> Mail<M, E> {
         if self.sealed {
             return Err(event);
         }
-        self.lane.get_or_insert_default().push_back(event);
+        self.rest().lane.push_back(event);
         Ok(mem::take(&mut self.asleep))
     }
 
     pub(crate) fn has_events(&self) -> bool {
-        self.lane.is_some()
+        self.rest.as_ref().is_some_and(|rest| !rest.lane.is_empty())
     }
 
     /// The next message, if that is all there is to say: no events, nobody who waits, and one message or no `more` wanted. Says
@@ -248,7 +259,7 @@ impl<M, E> Mail<M, E> {
     #[inline(always)]
     pub(crate) fn pop(&mut self, more: impl FnOnce() -> bool, last: &mut bool) -> Option<M> {
         let len = self.queue.len();
-        if self.lane.is_some() || self.waiting.is_some() || self.closed || (len != 1 && more()) {
+        if self.rest.is_some() || self.closed || (len != 1 && more()) {
             return None;
         }
         let message = self.queue.pop_front()?;
@@ -267,7 +278,7 @@ impl<M, E> Mail<M, E> {
         more: bool,
     ) -> (Taken<M, E>, Admitted<M>) {
         self.taken = 0;
-        let admitted = if self.waiting.is_some() { self.admit(begun) } else { Admitted(Vec::new()) };
+        let admitted = if self.rest.is_some() { self.admit(begun) } else { Admitted(Vec::new()) };
         if let Some(event) = self.take_event() {
             return (Taken::Event(event), admitted);
         }
@@ -293,11 +304,8 @@ impl<M, E> Mail<M, E> {
     /// The next event in the lane.
     #[inline]
     pub(crate) fn take_event(&mut self) -> Option<E> {
-        let lane = self.lane.as_mut()?;
-        let event = lane.pop_front();
-        if lane.is_empty() {
-            self.lane = None;
-        }
+        let event = self.rest.as_mut()?.lane.pop_front();
+        self.tidy();
         event
     }
 
@@ -346,14 +354,16 @@ impl<M, E> Mail<M, E> {
     /// Closes the mailbox: nothing more gets in. What is in is left to the actor; those who wait get theirs back.
     pub(crate) fn close(&mut self) -> Vec<(M, Answer<M>)> {
         self.closed = true;
-        let waiting = self.waiting.take().map_or(VecDeque::new(), |waiting| *waiting);
+        let waiting = self.rest.as_mut().map(|rest| mem::take(&mut rest.waiting)).unwrap_or_default();
+        self.tidy();
         waiting.into_iter().map(|waiting| (waiting.message, waiting.admitted)).collect()
     }
 
     /// Takes everything out, for good.
-    pub(crate) fn drain(&mut self) -> (VecDeque<M>, Option<Box<VecDeque<E>>>) {
+    pub(crate) fn drain(&mut self) -> (VecDeque<M>, VecDeque<E>) {
         (self.closed, self.sealed) = (true, true);
         self.taken = 0;
-        (mem::take(&mut self.queue), self.lane.take())
+        let rest = self.rest.take();
+        (mem::take(&mut self.queue), rest.map(|rest| rest.lane).unwrap_or_default())
     }
 }

@@ -43,8 +43,6 @@ pub struct Process<'a, M> {
     ctx: Ctx<'a, M>,
     /// What was received and not wanted, oldest first.
     kept: VecDeque<Item<M>>,
-    /// Who is told that what was received last has been handled, when the next is received.
-    told: Option<Arc<dyn Handled>>,
 }
 
 /// What was received, and who is told when it has been handled.
@@ -126,9 +124,6 @@ impl<'a, M: Send + 'static> Process<'a, M> {
         deadline: Option<Instant>,
         mut wanted: impl FnMut(&Received<M>) -> bool,
     ) -> Result<Option<Received<M>>, Refused> {
-        if let Some(told) = self.told.take() {
-            told.handled();
-        }
         let mut found = match self.kept.iter().position(|(received, _)| wanted(received)) {
             Some(at) => self.kept.remove(at),
             None => None,
@@ -142,7 +137,8 @@ impl<'a, M: Send + 'static> Process<'a, M> {
             }
         }
         Ok(found.map(|(received, told)| {
-            self.told = told;
+            // It has been handled when the next is received.
+            told.into_iter().for_each(|told| self.ctx.cell.owe(told));
             received
         }))
     }
@@ -153,6 +149,7 @@ impl<'a, M: Send + 'static> Process<'a, M> {
         loop {
             match cell.take(&mut VecDeque::new(), false) {
                 Taken::One(entry, _) => {
+                    cell.settle();
                     cell.head.begin();
                     return plain(entry.open().map_or_else(Received::Raw, Received::Message));
                 }
@@ -178,6 +175,7 @@ impl<'a, M: Send + 'static> Process<'a, M> {
                 },
                 Taken::End => return plain(Received::Stop(cell.reason())),
                 Taken::Nothing => {
+                    cell.settle();
                     if !wait_until(|| cell.has_mail(), deadline, WaitKind::Mailbox)? {
                         return Ok(None);
                     }
@@ -216,7 +214,7 @@ where
     fn turn(&self) -> After {
         if let Some(body) = self.body.take() {
             end::started(&*self.cell);
-            let mut process = Process { ctx: Ctx::new(&self.cell), kept: VecDeque::new(), told: None };
+            let mut process = Process { ctx: Ctx::new(&self.cell), kept: VecDeque::new() };
             self.flow.set(body(&mut process));
         }
         After::Ended

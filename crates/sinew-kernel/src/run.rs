@@ -16,7 +16,7 @@
 //! 7. those who are linked to it, monitor it, wait for it, and its parent, are told;
 //! 8. its id is unknown.
 
-use std::cell::{Cell as StdCell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use sinew_core::ExitReason;
@@ -37,27 +37,23 @@ const BATCH: u32 = 64;
 
 pub(crate) struct Run<B: Body> {
     cell: Arc<Cell<B::Msg>>,
-    /// None before it was made, if it must not start, and after its end.
-    body: RefCell<Option<B>>,
-    progress: StdCell<Progress>,
+    body: RefCell<Stage<B>>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    New,
-    Started,
-    /// The turn that runs has blocked.
-    Blocked,
+enum Stage<B> {
+    New(B),
+    Started(B),
+    /// It must not start, or has ended.
+    None,
 }
 
 impl<B: Body> Run<B> {
     pub(crate) fn new(cell: Arc<Cell<B::Msg>>, body: Option<B>) -> Run<B> {
-        Run { cell, body: RefCell::new(body), progress: StdCell::new(Progress::New) }
+        Run { cell, body: RefCell::new(body.map_or(Stage::None, Stage::New)) }
     }
 
     #[cold]
     fn start(&self, body: &mut B, ctx: &mut Ctx<'_, B::Msg>) -> Flow {
-        self.progress.set(Progress::Started);
         let flow = body.started(ctx);
         end::started(&*self.cell);
         flow
@@ -86,13 +82,13 @@ impl<B: Body> Run<B> {
             Lane::Typed(notice) => {
                 let Some(message) = notice.message(&*self.cell) else { return Flow::Continue };
                 let flow = body.message(message, ctx);
-                notice.handled();
+                self.cell.owe(notice);
                 flow
             }
             Lane::Event(Event::Notice(notice)) => {
                 let Some(message) = notice.message(&*self.cell) else { return Flow::Continue };
                 let flow = body.raw(message, ctx);
-                notice.handled();
+                self.cell.owe(notice);
                 flow
             }
             Lane::Event(Event::Exit(exit)) => body.exit_of(exit, ctx),
@@ -151,15 +147,19 @@ impl<M: Send + 'static> Batch<'_, M> {
         if let Some(event) = self.cell.attend() {
             return Taken::Event(event);
         }
-        loop {
+        let taken = loop {
             if let Some(entry) = self.queue.pop_front() {
-                return Taken::One(entry, false);
+                break Taken::One(entry, false);
             }
             match self.cell.take(&mut self.queue, !others_wait()) {
                 Taken::Batch => (),
-                taken => return taken,
+                taken => break taken,
             }
+        };
+        if !matches!(taken, Taken::Event(_)) {
+            self.cell.settle();
         }
+        taken
     }
 
     #[cold]
@@ -177,17 +177,19 @@ impl<M: Send + 'static> Batch<'_, M> {
 
 impl<B: Body> Turn for Run<B> {
     fn turn(&self) -> After {
-        let mut body = self.body.borrow_mut();
-        let Some(body) = &mut *body else { return After::Ended };
+        let mut stage = self.body.borrow_mut();
         let mut ctx = Ctx::new(&self.cell);
-        if self.progress.get() == Progress::New {
-            match self.start(body, &mut ctx) {
-                Flow::Continue => (),
-                flow => return self.leave(flow),
+        self.cell.head.set_blocked(false);
+        if let Stage::Started(_) = &*stage {
+        } else if let Stage::New(body) = std::mem::replace(&mut *stage, Stage::None) {
+            *stage = Stage::Started(body);
+            let Stage::Started(body) = &mut *stage else { unreachable!("it was put there just now") };
+            let flow = self.start(body, &mut ctx);
+            if !matches!(flow, Flow::Continue) {
+                return self.leave(flow);
             }
-        } else {
-            self.progress.set(Progress::Started);
         }
+        let Stage::Started(body) = &mut *stage else { return After::Ended };
         let mut batch = Batch { cell: &self.cell, queue: VecDeque::new() };
         for _ in 0..BATCH {
             let mut last = false;
@@ -210,7 +212,7 @@ impl<B: Body> Turn for Run<B> {
             }
             // Whoever has put something in behind the last message has woken us, and the task's state word knows; unless this
             // turn has blocked, which uses that up.
-            if last && self.progress.get() == Progress::Started {
+            if last && !self.cell.head.has_blocked() {
                 return After::Idle;
             }
             if others_wait() {
@@ -221,7 +223,7 @@ impl<B: Body> Turn for Run<B> {
     }
 
     fn blocks(&self) {
-        self.progress.set(Progress::Blocked);
+        self.cell.head.set_blocked(true);
         self.cell.blocks();
     }
 
@@ -232,9 +234,10 @@ impl<B: Body> Turn for Run<B> {
             self.cell.close(reason);
         }
         let reason = self.cell.reason();
-        let body = self.body.take();
-        if let Some(mut body) = body {
-            if graceful && self.progress.get() != Progress::New {
+        let stage = self.body.replace(Stage::None);
+        let started = matches!(stage, Stage::Started(_));
+        if let Stage::New(mut body) | Stage::Started(mut body) = stage {
+            if graceful && started {
                 let hook = || body.stopping(&reason, &mut Ctx::new(&self.cell));
                 failure::contain("the `stopping` hook", &self.cell.head, hook);
             }

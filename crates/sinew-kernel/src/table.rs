@@ -23,16 +23,16 @@ pub(crate) struct Table {
     node: NodeId,
     blocks: AtomicU32,
     /// What is left of the blocks that were taken, for a worker each.
-    left: [ShortLock<Left>; SHARDS],
+    left: [ShortLock<Option<Block>>; SHARDS],
     shards: [Mutex<Shard>; SHARDS],
     live: AtomicUsize,
     most: usize,
 }
 
-#[derive(Clone, Copy)]
-struct Left {
+/// Ids from one to another, both included.
+struct Block {
     next: u32,
-    end: u32,
+    last: u32,
 }
 
 #[derive(Default)]
@@ -52,7 +52,7 @@ impl Table {
         Table {
             node,
             blocks: AtomicU32::new(0),
-            left: std::array::from_fn(|_| ShortLock::new(Left { next: 0, end: 0 })),
+            left: std::array::from_fn(|_| ShortLock::new(None)),
             shards: std::array::from_fn(|_| Mutex::new(Shard::default())),
             live: AtomicUsize::new(0),
             most,
@@ -77,31 +77,38 @@ impl Table {
     pub(crate) fn insert<C: AnyCell + 'static>(&self, make: impl FnOnce(ActorId) -> Arc<C>) -> Arc<C> {
         let lane = sinew_sched::turn::worker_index().unwrap_or(SHARDS - 1) % SHARDS;
         loop {
-            let local = self.next(lane);
-            let (shard, number) = place(local);
+            let block = self.take_block(lane);
+            let (shard, _) = place(block.next);
             let mut shard = self.shards[shard].lock();
-            if shard.live * 4 >= shard.places.len() * 3 {
+            if shard.live * 32 >= shard.places.len() * 31 {
                 shard.grow();
             }
-            let at = number & (shard.places.len() - 1);
-            if local != 0 && shard.places[at].is_none() {
-                let cell = make(ActorId::new(self.node, local));
-                shard.places[at] = Some(cell.clone());
-                shard.live += 1;
-                return cell;
-            }
+            let free = (block.next..=block.last).find(|local| *local != 0 && shard.is_free(*local));
+            let Some(local) = free else { continue };
+            let cell = make(ActorId::new(self.node, local));
+            let at = shard.at(local);
+            shard.places[at] = Some(cell.clone());
+            shard.live += 1;
+            drop(shard);
+            self.give_back(lane, Block { next: local, last: block.last });
+            return cell;
         }
     }
 
-    fn next(&self, lane: usize) -> u32 {
-        let mut left = self.left[lane].lock();
-        if left.next == left.end {
-            left.next = self.blocks.fetch_add(1, Ordering::Relaxed).wrapping_mul(BLOCK);
-            left.end = left.next.wrapping_add(BLOCK);
+    /// Ids that nobody else has, of one block.
+    fn take_block(&self, lane: usize) -> Block {
+        let left = self.left[lane].lock().take();
+        left.unwrap_or_else(|| {
+            let next = self.blocks.fetch_add(1, Ordering::Relaxed).wrapping_mul(BLOCK);
+            Block { next, last: next + (BLOCK - 1) }
+        })
+    }
+
+    /// What is behind the first id of `block` is for the next one.
+    fn give_back(&self, lane: usize, block: Block) {
+        if block.next < block.last {
+            *self.left[lane].lock() = Some(Block { next: block.next + 1, last: block.last });
         }
-        let next = left.next;
-        left.next = next.wrapping_add(1);
-        next
     }
 
     /// The actor with this id, if it is of this node and has not ended.
@@ -111,16 +118,15 @@ impl Table {
         }
         let (shard, number) = place(id.local());
         let shard = self.shards[shard].lock();
-        let at = number & shard.places.len().checked_sub(1)?;
-        shard.places[at].as_ref().filter(|cell| cell.head().id == id).cloned()
+        shard.places.get(number & shard.mask())?.as_ref().filter(|cell| cell.head().id == id).cloned()
     }
 
     /// Takes the actor out. False if it is not there.
     pub(crate) fn remove(&self, id: ActorId) -> bool {
         let (shard, number) = place(id.local());
         let mut shard = self.shards[shard].lock();
-        let Some(mask) = shard.places.len().checked_sub(1) else { return false };
-        let found = &mut shard.places[number & mask];
+        let at = number & shard.mask();
+        let Some(found) = shard.places.get_mut(at) else { return false };
         let taken = found.take_if(|cell| cell.head().id == id);
         if taken.is_some() {
             shard.live -= 1;
@@ -142,13 +148,26 @@ impl Table {
 }
 
 impl Shard {
+    fn mask(&self) -> usize {
+        self.places.len().saturating_sub(1)
+    }
+
+    fn at(&self, local: u32) -> usize {
+        place(local).1 & self.mask()
+    }
+
+    fn is_free(&self, local: u32) -> bool {
+        self.places[self.at(local)].is_none()
+    }
+
+    /// Twice as large: places that are different stay so.
     fn grow(&mut self) {
         let len = (self.places.len() * 2).max(FIRST);
         let old = std::mem::take(&mut self.places);
         self.places.resize_with(len, || None);
         for cell in old.into_iter().flatten() {
-            let (_, number) = place(cell.head().id.local());
-            self.places[number & (len - 1)] = Some(cell);
+            let at = self.at(cell.head().id.local());
+            self.places[at] = Some(cell);
         }
     }
 }

@@ -229,17 +229,24 @@ impl Task {
             match self.table().kind {
                 Kind::Future => Home::Runtime(&*home.cast()),
                 Kind::Turn if home.addr() & BETWEEN_TURNS != 0 => {
-                    Home::Runtime(&*home.map_addr(|address| address & !BETWEEN_TURNS).cast())
+                    Home::Runtime(&*home.map_addr(|address| address & !(BETWEEN_TURNS | REACHED)).cast())
                 }
                 Kind::Thunk | Kind::Migrating | Kind::Turn => Home::Core(&*home.cast()),
             }
         }
     }
 
-    /// The task's turn is over: it goes on anywhere.
+    /// The task's turn is over: it goes on anywhere. `reached` says whether it can be [reached](crate::reach).
     #[inline]
-    pub(crate) fn leave_core(&self, shared: &'static Shared) {
-        self.home.set(between_turns(shared));
+    pub(crate) fn leave_core(&self, shared: &'static Shared, reached: bool) {
+        let mark = if reached { REACHED } else { 0 };
+        self.home.set(between_turns(shared).map_addr(|address| address | mark));
+    }
+
+    /// True if the task, which is between two turns, can be reached since an earlier one.
+    #[inline]
+    pub(crate) fn was_reached(&self) -> bool {
+        self.home.get().addr() & REACHED != 0
     }
 
     /// The task, native code that runs, is about to block on `core`.
@@ -395,6 +402,10 @@ impl Task {
 
 /// Marks the home of a body that is between two turns.
 const BETWEEN_TURNS: usize = 1;
+/// The same for one that can be reached.
+const REACHED: usize = 2;
+
+const _: () = assert!(align_of::<Shared>() >= 4);
 
 fn between_turns(shared: &'static Shared) -> *const () {
     ptr::from_ref(shared).cast::<()>().map_addr(|address| address | BETWEEN_TURNS)

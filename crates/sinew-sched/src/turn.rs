@@ -56,18 +56,18 @@ pub enum After {
 
 /// Wakes a body that runs in turns, or the blocked call in it. It may be stale.
 #[derive(Clone, Copy)]
-pub struct Waker(TaskRef);
+pub struct Waker(TaskId);
 
 impl Waker {
     /// Has the body run a turn, if it is idle or becomes so.
     #[inline]
     pub fn wake(self) {
-        worker::unpark(self.0);
+        worker::unpark(TaskRef::of(self.0));
     }
 
     /// The task that it wakes.
     pub fn task(self) -> TaskId {
-        TaskId::new(self.0.task.id().index() as u32, self.0.generation)
+        self.0
     }
 }
 
@@ -79,12 +79,12 @@ impl Handle {
         let worker = worker::current().filter(|worker| ptr::eq(worker.shared, shared));
         if worker.is_none() && !shared.count_outside() {
             let handle = over(shared, cancelled());
-            make(Waker(handle.task().reference())).ended(Some(cancelled()));
+            make(Waker(handle.id())).ended(Some(cancelled()));
             return handle;
         }
         let task = worker.map_or_else(|| shared.take_slot(), |worker| worker.take_slot());
         let stamp = worker.map_or_else(|| shared.stamp(), |worker| worker.stamp());
-        let body = make(Waker(task.reference()));
+        let body = make(Waker(task.id()));
         // SAFETY: a fresh slot, with a table for what is put there.
         let handle = unsafe {
             task.prepare(body, turn_table::<T>(), shared, stamp);
@@ -157,13 +157,15 @@ unsafe fn blocks<T: Turn>(task: &'static Task) {
 ///
 /// The caller has claimed the task, which holds a `T` that has not ended.
 unsafe fn run_turn<T: Turn>(task: &'static Task, core: &Core) -> Ran {
+    let was_reached = task.was_reached();
     let outcome = if task.word.level().is_some() {
         Err(cancelled())
     } else {
         // SAFETY: the body is there, and this is the only turn of it.
         core.run(task, || unsafe { (*task.stored::<T>()).turn() })
     };
-    task.leave_core(core.shared);
+    let reached = was_reached || core.reached.get();
+    task.leave_core(core.shared, reached);
     let raised = match outcome {
         Ok(After::Idle) => return Ran::Idle,
         Ok(After::Again) => return Ran::Again,
@@ -173,10 +175,13 @@ unsafe fn run_turn<T: Turn>(task: &'static Task, core: &Core) -> Ran {
     let raised = Cell::new(raised);
     // SAFETY: as above.
     let told = core.run(task, || unsafe { (*task.stored::<T>()).ended(raised.take()) });
-    mem::forget(told.err()); // the first error is the one that is told
+    // The first error is the one that is told, and dropping one may raise again.
+    mem::forget(told.err());
     // SAFETY: nobody uses the body after this.
     mem::forget(core.run(task, || unsafe { task.drop_stored::<T>() }).err());
-    reach::forget(task.id());
+    if reached {
+        reach::forget(task.id());
+    }
     // SAFETY: the body was dropped, and the task is still ours.
     unsafe { task.end_as_thunk::<()>(Ok(())) };
     Ran::Ended
