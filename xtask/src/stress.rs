@@ -15,8 +15,9 @@ use crate::workspace;
 pub(crate) const HELP: &str = "\
 cargo xtask stress [--runs N] [--scale N] [--limit SECONDS]
 
-Builds the release tests of the crates that switch stacks and schedule, and runs them N times with 1, 2
-and 8 test threads in turn. The first failure ends the run.
+Builds the release tests of the crates that switch stacks, schedule and run actors, and runs them N times with 1, 2
+and 8 test threads in turn. The first failure ends the run. `stress_kernel` kills actors of a tree of 10,000 at random,
+for as many seconds as the scale says, and balances the books of their messages.
 
   --runs N          how often (20)
   --scale N         how much longer than in ci the stress tests run (5), by SINEW_STRESS
@@ -24,7 +25,7 @@ and 8 test threads in turn. The first failure ends the run.
 ";
 
 /// The crates whose tests depend on timing and on the optimiser.
-const STRESSED: [&str; 2] = ["sinew-fiber", "sinew-sched"];
+const STRESSED: [&str; 3] = ["sinew-fiber", "sinew-sched", "sinew-kernel"];
 
 const TEST_THREADS: [&str; 3] = ["1", "2", "8"];
 

@@ -22,7 +22,8 @@
 //!
 //! Of both:
 //!
-//! - [`Instant`]: time as a number, so that a test's clock can tell any.
+//! - [`Instant`]: time as a number, so that a test's clock can tell any;
+//! - [`json`]: what is seen of both, for tools.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -31,6 +32,7 @@ extern crate alloc;
 
 mod exit;
 mod id;
+pub mod json;
 mod kind;
 mod level;
 mod mask;

@@ -1,7 +1,10 @@
 //! Actors: a state, and what it does with messages.
 
+use std::any::type_name;
+
 use sinew_core::ExitReason;
 
+use crate::cell::AnyCell;
 use crate::ctx::Ctx;
 use crate::event::{Exit, Relation};
 use crate::message::Message;
@@ -87,12 +90,30 @@ pub enum Flow {
 pub(crate) trait Body: Send + 'static {
     type Msg: Send + 'static;
 
+    /// What it is called to onlookers.
+    fn type_name() -> &'static str {
+        type_name::<Self>()
+    }
+
     fn started(&mut self, ctx: &mut Ctx<Self::Msg>) -> Flow;
     fn message(&mut self, msg: Self::Msg, ctx: &mut Ctx<Self::Msg>) -> Flow;
     fn raw(&mut self, message: Message, ctx: &mut Ctx<Self::Msg>) -> Flow;
     fn exit_of(&mut self, exit: Exit, ctx: &mut Ctx<Self::Msg>) -> Flow;
     fn child_started(&mut self, child: sinew_core::ActorId, ctx: &mut Ctx<Self::Msg>) -> Flow {
         let _ = (child, ctx);
+        Flow::Continue
+    }
+    /// What it has asked its node's timers for.
+    fn tick(&mut self, ticket: u64, ctx: &mut Ctx<Self::Msg>) -> Flow {
+        let _ = (ticket, ctx);
+        Flow::Continue
+    }
+    /// It is to end: at once, or when it has handled what is in its mailbox.
+    fn stop(&mut self, reason: ExitReason, drain: bool, ctx: &mut Ctx<Self::Msg>) -> Flow {
+        if !drain {
+            return Flow::Exit(reason);
+        }
+        ctx.cell.close(reason);
         Flow::Continue
     }
     fn stopping(&mut self, reason: &ExitReason, ctx: &mut Ctx<Self::Msg>);
@@ -103,6 +124,10 @@ pub(crate) struct Typed<A>(pub(crate) A);
 
 impl<A: Actor> Body for Typed<A> {
     type Msg = A::Msg;
+
+    fn type_name() -> &'static str {
+        type_name::<A>()
+    }
 
     #[inline]
     fn started(&mut self, ctx: &mut Ctx<A::Msg>) -> Flow {
@@ -136,6 +161,10 @@ where
     F: FnMut(&mut S, &Message, &mut Ctx) -> Flow + Send + 'static,
 {
     type Msg = Message;
+
+    fn type_name() -> &'static str {
+        type_name::<F>()
+    }
 
     fn started(&mut self, _: &mut Ctx) -> Flow {
         Flow::Continue

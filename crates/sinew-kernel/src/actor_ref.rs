@@ -7,8 +7,8 @@ use sinew_core::{ActorId, ExitReason, Instant};
 use sinew_fiber::Refused;
 use sinew_fiber::raw::may_await;
 use sinew_fiber::shield;
-use sinew_sched::JoinHandle;
 use sinew_sched::chan::{RecvError, oneshot};
+use sinew_sched::{JoinHandle, WaitKind};
 use sinew_sync::Arc;
 
 use crate::ask::{Reply, ask};
@@ -163,15 +163,26 @@ impl<M: Send + 'static> ActorRef<M> {
             }
             state.life.more().waits.push(sender);
         }
-        let received = match deadline {
-            None => receiver.recv().map(Some),
-            Some(deadline) => receiver.recv_until(deadline),
-        };
+        let received = receiver.recv_of_actor(deadline, WaitKind::ActorEnd, self.id().local());
+        if !matches!(received, Ok(Some(_))) {
+            drop(receiver);
+            self.forget_waits();
+        }
         match received {
             Ok(reason) => Ok(reason),
             Err(RecvError::Refused(refused)) => Err(refused),
             Err(_) => Ok(Some(self.0.reason())),
         }
+    }
+
+    /// Takes out those who wait no more for its end.
+    #[cold]
+    fn forget_waits(&self) {
+        let gone: Vec<_> = match &mut self.0.lock().life.more {
+            Some(more) => more.waits.extract_if(.., |waiting| waiting.is_closed()).collect(),
+            None => Vec::new(),
+        };
+        drop(gone);
     }
 
     /// True once the actor has ended.
@@ -222,11 +233,7 @@ fn put_waiting<M: Send + 'static>(
             Put::Instead(..) | Put::Dropped(_) => unreachable!("the policy is to park"),
         }
     }
-    let received = match deadline {
-        None => receiver.recv().map(Some),
-        Some(deadline) => receiver.recv_until(deadline),
-    };
-    let why = match received {
+    let why = match receiver.recv_of_actor(deadline, WaitKind::SendMailbox, cell.head.id.local()) {
         Ok(Some(answer)) => return answered(cell, answer),
         Ok(None) => Unsent::TimedOut(timeout.unwrap_or_default()),
         Err(RecvError::Refused(refused)) => Unsent::Refused(refused),
@@ -239,7 +246,7 @@ fn put_waiting<M: Send + 'static>(
         withdrawn
     };
     match withdrawn {
-        Some(entry) => Err((entry, why)),
+        Some((entry, _)) => Err((entry, why)),
         // It was let in or given back this moment: whoever did so is about to say which.
         None => match shield(|| receiver.recv()) {
             Ok(answer) => answered(cell, answer),
@@ -255,7 +262,7 @@ fn answered<M: Send + 'static>(cell: &Cell<M>, answer: Option<Entry<M>>) -> Resu
     }
 }
 
-fn typed<M: 'static>(entry: Entry<M>) -> M {
+fn typed<M: Send + 'static>(entry: Entry<M>) -> M {
     entry.open().expect("it was typed")
 }
 

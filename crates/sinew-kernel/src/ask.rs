@@ -3,8 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use sinew_fiber::raw::may_await;
 use sinew_sched::chan::{RecvError, oneshot};
-use sinew_sched::{TaskId, turn};
+use sinew_sched::{TaskId, WaitKind, turn};
 
 use crate::actor_ref::ActorRef;
 use crate::cell::Phase;
@@ -60,10 +61,11 @@ where
     M: Send + 'static,
     T: Send + 'static,
 {
+    may_await()?; // or the question would be sent, and its answer lost
     let (sender, mut receiver) = oneshot::channel();
     let deadline = sinew_sched::now() + timeout;
     actor.tell_timeout(question(Reply(Some(sender))), timeout).map_err(|error| AskError::from(error.why))?;
-    match receiver.recv_until(deadline) {
+    match receiver.recv_of_actor(Some(deadline), WaitKind::Ask, actor.id().local()) {
         Ok(Some(Answer::Is(answer))) => Ok(answer),
         Ok(None) => Err(AskError::TimedOut(timeout)),
         Err(RecvError::Refused(refused)) => Err(refused.into()),

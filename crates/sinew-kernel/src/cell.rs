@@ -31,16 +31,20 @@ use crate::node::Inner;
 use crate::notice::{Handled, TypedNotice};
 
 /// What is the same for all types of messages.
+#[repr(C)]
 pub(crate) struct Head {
+    waker: Waker,
     pub(crate) id: ActorId,
     pub(crate) node: &'static Inner,
-    waker: Waker,
-    /// Messages and events that it has begun to handle; only the actor writes it.
-    begun: AtomicU64,
     /// There is something in the lane, or somebody waits for room. Set and cleared under the lock.
     flags: AtomicU8,
     /// The turn that runs has blocked; only the actor writes it.
     blocked: AtomicBool,
+    /// It failed in the middle of a message.
+    failed: AtomicBool,
+    /// Messages that it has begun to handle; only the actor writes it, for each. So it is on another cache line than what senders
+    /// write.
+    begun: AtomicU64,
 }
 
 /// There is something in the system's lane.
@@ -48,14 +52,16 @@ pub(crate) const LANE: u8 = 1;
 /// Senders wait for room.
 pub(crate) const WAITING: u8 = 2;
 /// Services are to be told that what they told was handled.
-const OWES: u8 = 4;
+pub(crate) const OWES: u8 = 4;
 
-/// An actor whose messages are of type `M`.
+/// An actor whose messages are of type `M`. What senders write comes first.
+#[repr(C)]
 pub(crate) struct Cell<M> {
-    pub(crate) head: Head,
     state: ShortLock<State<M>>,
+    pub(crate) head: Head,
 }
 
+#[repr(C)]
 pub(crate) struct State<M> {
     pub(crate) mail: Mail<Entry<M>, Lane<M>>,
     pub(crate) life: Life,
@@ -100,10 +106,19 @@ pub(crate) struct More {
     pub(crate) traps: bool,
     /// Its parent is told when it has started.
     pub(crate) announces: bool,
+    pub(crate) patience: crate::stop::Patience,
     /// What else has to be undone at its end.
     pub(crate) services: crate::services::Owned,
     pub(crate) spawned_at: Option<&'static Location<'static>>,
     pub(crate) restarts: u32,
+    /// It was killed.
+    pub(crate) killed: bool,
+    /// Its spawn was refused: nobody ever knew of it.
+    pub(crate) refused: bool,
+    /// Drops what was left in its mailbox, which runs foreign code.
+    pub(crate) left: Option<Box<dyn FnOnce(&Head) + Send>>,
+    /// What the one failed with whose place it has taken.
+    pub(crate) last_error: Option<ExitReason>,
 }
 
 impl Life {
@@ -154,6 +169,7 @@ impl<M: Send + 'static> Cell<M> {
             begun: AtomicU64::new(0),
             flags: AtomicU8::new(0),
             blocked: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
         };
         Cell { head, state: ShortLock::new(State { mail, life }) }
     }
@@ -218,11 +234,13 @@ impl<M: Send + 'static> Cell<M> {
                 if wake {
                     self.head.waker.wake();
                 }
-                self.head.node.dead_letters.overflow(&self.head, oldest.into_letter());
+                self.head.node.dead_letters.overflow(&self.head, oldest.letter());
+                self.head.discard(oldest);
                 Ok(())
             }
             Put::Dropped(entry) => {
-                self.head.node.dead_letters.overflow(&self.head, entry.into_letter());
+                self.head.node.dead_letters.overflow(&self.head, entry.letter());
+                self.head.discard(entry);
                 Ok(())
             }
             Put::Full(entry) => Err((entry, Unsent::Full)),
@@ -299,28 +317,59 @@ impl<M: Send + 'static> Cell<M> {
         event
     }
 
-    /// The turn that runs is about to block.
+    /// The turn that runs is about to block, and looks at its end whether there is more.
     pub(crate) fn blocks(&self) {
         let mut state = self.lock();
         state.mail.stay_awake();
+        self.let_in(state);
+    }
+
+    /// Lets those in who wait, as far as there is room.
+    pub(crate) fn lets_in(&self) {
+        self.let_in(self.lock());
+    }
+
+    fn let_in(&self, mut state: ShortGuard<'_, State<M>>) {
         let admitted = state.mail.admit(self.head.begun());
         self.set_flags(&state.mail);
         drop(state);
         admitted.tell();
     }
 
+    /// Puts back what was taken and not begun. If there is no actor any more, it becomes dead letters.
+    #[cold]
+    pub(crate) fn put_back(&self, mut taken: VecDeque<Entry<M>>) {
+        let put_back = self.lock().mail.put_back(&mut taken);
+        if !put_back {
+            let reason = self.reason();
+            for entry in taken {
+                self.head.node.dead_letters.unhandled(&self.head, entry.letter(), &reason);
+                self.head.discard(entry);
+            }
+        }
+    }
+
     /// Why it ends or has ended.
     pub(crate) fn reason(&self) -> ExitReason {
         self.lock().life.reason()
     }
+
+    /// Why it was asked to stop: what it ends for if it is cancelled before it gets to that.
+    pub(crate) fn asked(&self) -> Option<ExitReason> {
+        let state = self.lock();
+        if state.life.phase >= Phase::Ending {
+            return Some(state.life.reason());
+        }
+        state.mail.events().find_map(|event| match event {
+            Lane::Event(Event::Stop { reason, .. }) => Some(reason.clone()),
+            _ => None,
+        })
+    }
 }
 
-impl<M> Entry<M> {
+impl<M: Send + 'static> Entry<M> {
     /// A message that was sent by id.
-    fn queued(queued: Queued) -> Entry<M>
-    where
-        M: 'static,
-    {
+    fn queued(queued: Queued) -> Entry<M> {
         if queued.is_charged() {
             return Entry::Raw(Box::new(queued));
         }
@@ -331,22 +380,16 @@ impl<M> Entry<M> {
     }
 
     /// What is said of it as a dead letter.
-    pub(crate) fn into_letter(self) -> crate::dead::Letter
-    where
-        M: Send + 'static,
-    {
+    pub(crate) fn letter(&self) -> crate::dead::Letter {
         match self {
-            Entry::Typed(message) => crate::dead::Letter::of(message),
-            Entry::Raw(queued) => crate::dead::Letter::raw(queued.message),
+            Entry::Typed(_) => crate::dead::Letter::of::<M>(),
+            Entry::Raw(queued) => crate::dead::Letter::raw(&queued.message),
         }
     }
 
     /// The message, which is about to be handled: of the actor's own type, or not.
     #[inline]
-    pub(crate) fn open(self) -> Result<M, Message>
-    where
-        M: 'static,
-    {
+    pub(crate) fn open(self) -> Result<M, Message> {
         match self {
             Entry::Typed(message) => Ok(message),
             Entry::Raw(queued) => typed(queued.message),
@@ -369,6 +412,16 @@ impl Head {
         self.begun.store(self.begun.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
+    /// What it has begun to handle failed.
+    #[cold]
+    pub(crate) fn fail(&self) {
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+
     #[inline]
     pub(crate) fn flags(&self) -> u8 {
         self.flags.load(Ordering::Relaxed)
@@ -387,6 +440,12 @@ impl Head {
 
     pub(crate) fn wake(&self) {
         self.waker.wake();
+    }
+
+    /// Drops a message. A destructor that fails hurts nobody else.
+    #[cold]
+    pub(crate) fn discard<T>(&self, message: T) {
+        crate::failure::contain("the destructor of a message", self, || drop(message));
     }
 
     pub(crate) fn task(&self) -> sinew_sched::TaskId {
@@ -410,14 +469,18 @@ pub(crate) trait AnyCell: Send + Sync {
     /// Does something with its life, under its lock: `what` runs no foreign code, and takes no other lock.
     fn with_life(&self, what: &mut dyn FnMut(&mut Life));
 
-    /// Closes the mailbox for this reason, if it is open: from now on the actor ends. False if it did already.
+    /// Closes the mailbox for this reason, if it is open: from now on the actor ends. False if it did already; then a failure
+    /// still takes the place of a reason that is none.
     fn close(&self, reason: ExitReason) -> bool;
 
-    /// The step to leaving, or right to dead if there is nothing to free and nobody to tell. Whoever makes it gets both. It ends for
-    /// the reason for which it was closed, if it was. What was left in its mailbox is a dead letter.
+    /// The step to leaving: whoever makes it gets what is to be freed. It ends for the reason for which it was closed, if it was. What
+    /// was left in its mailbox is a dead letter.
     fn bury(&self, reason: ExitReason) -> Option<Buried>;
 
-    /// For onlookers: messages waiting, capacity, the most there were, dropped, phase.
+    /// Its [`ActorRef`](crate::ActorRef), whatever the type of its messages.
+    fn any_ref(self: Arc<Self>) -> Box<dyn Any>;
+
+    /// For onlookers.
     fn see(&self) -> Seen;
 }
 
@@ -428,13 +491,22 @@ pub(crate) struct Buried {
 }
 
 /// What an onlooker sees of an actor.
+#[derive(Clone)]
 pub(crate) struct Seen {
     pub(crate) queued: usize,
     pub(crate) capacity: u32,
     pub(crate) high_water: u32,
     pub(crate) dropped: u32,
     pub(crate) phase: Phase,
+    /// Senders wait for room.
     pub(crate) waiting: bool,
+    pub(crate) handled: u64,
+    pub(crate) bytes: usize,
+    pub(crate) name: Option<Box<str>>,
+    pub(crate) parent: Option<ActorId>,
+    pub(crate) restarts: u32,
+    pub(crate) last_error: Option<ExitReason>,
+    pub(crate) spawned_at: Option<&'static Location<'static>>,
 }
 
 impl dyn AnyCell + '_ {
@@ -456,10 +528,14 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
     }
 
     fn deliver(&self, message: Message) -> Result<(), SendError<Message>> {
+        let (source, kind) = (message.source, message.kind);
         let queued = self.head.node.budget.charge(message);
         let queued = queued.map_err(|(message, why)| SendError::new(message, why))?;
         let entry = Entry::queued(queued);
-        self.try_put(entry).map_err(|(entry, why)| SendError::new(untyped(entry, self.head.id), why))
+        self.try_put(entry).map_err(|(entry, why)| {
+            let message = Message { source, kind, ..untyped(entry, self.head.id) };
+            SendError::new(message, why)
+        })
     }
 
     fn push_event(&self, event: Event) -> Result<(), Event> {
@@ -476,6 +552,11 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
     fn close(&self, reason: ExitReason) -> bool {
         let mut state = self.lock();
         if state.life.phase >= Phase::Ending {
+            // One that fails or is killed while it ends well has not ended well.
+            if state.life.phase == Phase::Ending && reason.is_abnormal() && !state.life.reason().is_abnormal()
+            {
+                state.life.set_reason(reason);
+            }
             return false;
         }
         state.life.phase = Phase::Ending;
@@ -496,31 +577,62 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
             state.life.set_reason(reason);
         }
         let reason = state.life.reason();
-        let more = state.life.more.take();
-        state.life.phase = if more.is_some() { Phase::Leaving } else { Phase::Dead };
-        state.life.set_reason(reason.clone()); // for those who ask later
         let waiting = state.mail.close();
         let (queue, lane) = state.mail.drain();
-        let task = state.life.task.take();
+        let has_left = !queue.is_empty() || !lane.is_empty();
+        let (mut more, mut task) = (state.life.more.take(), None);
+        if more.is_none() && !has_left {
+            // One that nobody has to do with leaves nothing behind.
+            state.life.phase = Phase::Dead;
+            task = state.life.task.take();
+        } else {
+            state.life.phase = Phase::Leaving;
+            // Those who are to be told stay until it is dead.
+            let (more, left) = (more.get_or_insert_default(), state.life.more());
+            left.links = std::mem::take(&mut more.links);
+            left.monitors = std::mem::take(&mut more.monitors);
+            left.waits = std::mem::take(&mut more.waits);
+        }
+        state.life.set_reason(reason.clone()); // for those who ask later
         self.set_flags(&state.mail);
         drop(state);
-        self.refuse(waiting);
-        let dead = &self.head.node.dead_letters;
-        queue.into_iter().for_each(|entry| dead.unhandled(&self.head, entry.into_letter(), &reason));
-        drop(lane);
+        self.head.node.books.close(self.head.handled(), self.head.has_failed());
         drop(task);
+        self.refuse(waiting);
+        if has_left && let Some(more) = &mut more {
+            let dead = &self.head.node.dead_letters;
+            queue.iter().for_each(|entry| dead.unhandled(&self.head, entry.letter(), &reason));
+            more.left = Some(Box::new(move |head| {
+                queue.into_iter().for_each(|entry| head.discard(entry));
+                lane.into_iter().for_each(|event| head.discard(event));
+            }));
+        }
         Some(Buried { reason, more })
+    }
+
+    fn any_ref(self: Arc<Self>) -> Box<dyn Any> {
+        Box::new(crate::actor_ref::ActorRef(self))
     }
 
     fn see(&self) -> Seen {
         let state = self.lock();
+        let handled = self.head.handled();
+        let more = state.life.more.as_deref();
+        let own = size_of::<Self>() + more.map_or(0, |_| size_of::<More>());
         Seen {
-            queued: state.mail.len(self.head.begun()),
+            queued: state.mail.len(handled as u32),
             capacity: state.mail.capacity(),
             high_water: state.mail.high_water,
             dropped: state.mail.dropped,
             phase: state.life.phase,
             waiting: state.mail.has_waiting(),
+            handled,
+            bytes: own + state.mail.bytes(),
+            name: more.and_then(|more| more.name.clone()),
+            parent: more.and_then(|more| more.parent),
+            restarts: more.map_or(0, |more| more.restarts),
+            last_error: more.and_then(|more| more.last_error.clone()),
+            spawned_at: more.and_then(|more| more.spawned_at),
         }
     }
 }
@@ -529,7 +641,10 @@ impl<M: Send + 'static> Cell<M> {
     /// Puts something into the lane. It is given back if the actor ends.
     pub(crate) fn push_lane(&self, lane: Lane<M>) -> Result<(), Lane<M>> {
         let mut state = self.lock();
-        let put = state.mail.put_event(lane);
+        let put = match lane {
+            Lane::Event(Event::Kill) => state.mail.put_event_first(lane),
+            lane => state.mail.put_event(lane),
+        };
         if put.is_ok() {
             self.set_flag(LANE);
         }
@@ -574,3 +689,7 @@ fn untyped<M: Send + 'static>(entry: Entry<M>, dest: ActorId) -> Message {
 }
 
 const _: () = assert!(sinew_sync::MODEL || size_of::<Cell<u64>>() <= 152, "with its counts it is 168 bytes");
+const _: () = {
+    let begun = std::mem::offset_of!(Cell<u64>, head) + std::mem::offset_of!(Head, begun);
+    assert!(sinew_sync::MODEL || begun >= size_of::<Mail<Entry<u64>, Lane<u64>>>() + 8 + 64);
+};

@@ -1,6 +1,6 @@
 //! What an actor can do with itself, and with others as itself.
 
-use sinew_core::{ActorId, ExitReason, Kind};
+use sinew_core::{ActorId, ExitReason, Kind, Strategy};
 use sinew_sync::Arc;
 
 use crate::actor::Actor;
@@ -12,6 +12,7 @@ use crate::event::MonitorId;
 use crate::message::{Message, Payload};
 use crate::node::NodeRef;
 use crate::spawn::Spawn;
+use crate::supervisor::Supervisor;
 
 /// What an actor has of itself while it handles something.
 pub struct Ctx<'a, M = Message> {
@@ -75,6 +76,11 @@ impl<'a, M: Send + 'static> Ctx<'a, M> {
     /// ([`exit_of`](Actor::exit_of)).
     pub fn child(&self) -> Spawn {
         self.node().actor().child_of(self.id())
+    }
+
+    /// The options of a supervisor that is a child of this actor.
+    pub fn supervisor(&self, strategy: Strategy) -> Supervisor {
+        Supervisor::new(self.child(), strategy)
     }
 
     /// Links this actor and another: when one ends other than normally, so does the other, unless it

@@ -41,14 +41,11 @@ pub(crate) struct Letter {
 }
 
 impl Letter {
-    /// Drops the message.
-    pub(crate) fn of<M: 'static>(message: M) -> Letter {
-        drop(message);
+    pub(crate) fn of<M: 'static>() -> Letter {
         Letter { source: ActorId::NOBODY, kind: None, type_name: type_name::<M>() }
     }
 
-    /// Drops the message.
-    pub(crate) fn raw(message: Message) -> Letter {
+    pub(crate) fn raw(message: &Message) -> Letter {
         Letter { source: message.source, kind: Some(message.kind), type_name: type_name::<Message>() }
     }
 }

@@ -1,25 +1,32 @@
 //! How an actor's start and end are told to others.
 
-use std::mem::take;
-
-use sinew_core::{ActorId, ExitReason};
+use sinew_core::{ActorId, ExitReason, Level};
+use sinew_sched::turn;
 use sinew_sync::Arc;
 
-use crate::cell::{AnyCell, Buried, More, Phase};
+use crate::cell::{AnyCell, Buried, More, Phase, Seen};
 use crate::event::{Event, Exit, MonitorId, Relation};
-use crate::node::Inner;
+use crate::node::{Inner, Lifecycle};
 use crate::stop;
 
 /// The actor's `started` hook has returned.
 pub(crate) fn started(cell: &dyn AnyCell) {
-    let announced = cell.life(|life| {
+    let (announced, restarts) = cell.life(|life| {
         if life.phase == Phase::Starting {
             life.phase = Phase::Running;
         }
-        life.more.as_ref().and_then(|more| more.parent.filter(|_| more.announces))
+        let more = life.more.as_ref();
+        let announced = more.and_then(|more| more.parent.filter(|_| more.announces));
+        (announced, more.map_or(0, |more| more.restarts))
     });
     let head = cell.head();
-    head.node.lifecycle(|| crate::node::Lifecycle::Started(head.id));
+    head.node.lifecycle(|| Lifecycle::Started(head.id));
+    if restarts > 0 {
+        head.node.lifecycle(|| {
+            let Seen { name, last_error, .. } = cell.see();
+            Lifecycle::Restarted { actor: head.id, name, restarts, after: last_error }
+        });
+    }
     if let Some(parent) = announced {
         tell(head.node, parent, Event::Started(head.id));
     }
@@ -29,19 +36,26 @@ pub(crate) fn started(cell: &dyn AnyCell) {
 pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
     let head = cell.head();
     let Some(Buried { reason, more }) = cell.bury(reason) else {
-        return head.node.zombies.remove(head.id); // it was given up, and has ended after all
+        return head.node.zombies.remove(head); // it was given up, and has ended after all
     };
     let node = head.node;
+    let refused = more.as_ref().is_some_and(|more| more.refused);
     let name = more.and_then(|more| tell_all(cell, *more, &reason));
-    node.lifecycle(|| crate::node::Lifecycle::Ended { actor: head.id, name, reason: reason.clone() });
+    if reason.is_abnormal() {
+        node.log.say(node, Level::Debug, head.id, turn::current_type_name(), format_args!("ended: {reason}"));
+    }
+    if !refused {
+        node.lifecycle(|| Lifecycle::Ended { actor: head.id, name, reason: reason.clone() });
+    }
     node.table.remove(head.id);
+    node.log.forget(head.id);
     node.gone();
 }
 
 /// Frees what an actor has that has ended, and tells all who have to do with it. Returns its name.
 fn tell_all(cell: &dyn AnyCell, more: More, reason: &ExitReason) -> Option<Box<str>> {
     let (head, node) = (cell.head(), cell.head().node);
-    let More { name, parent, children, mut links, mut monitors, monitored, mut waits, services, .. } = more;
+    let More { name, parent, children, monitored, services, left, .. } = more;
     services.release(head);
     for child in children {
         if let Some(child) = node.table.get(child) {
@@ -53,31 +67,36 @@ fn tell_all(cell: &dyn AnyCell, more: More, reason: &ExitReason) -> Option<Box<s
             target.life(|life| life.more.as_mut().and_then(|more| more.monitors.remove(&monitor)));
         }
     }
-    let late = cell.life(|life| {
+    if let Some(left) = left {
+        left(head);
+    }
+    let task = cell.life(|life| life.task.take()); // until now it could be killed
+    drop(task);
+    let (links, monitors, waits) = cell.life(|life| {
         life.phase = Phase::Dead;
-        let more = life.more.as_mut()?;
-        Some((take(&mut more.links), take(&mut more.monitors), take(&mut more.waits)))
+        let more = life.more();
+        let links = std::mem::take(&mut more.links);
+        (links, std::mem::take(&mut more.monitors), std::mem::take(&mut more.waits))
     });
-    if let Some((late_links, late_monitors, late_waits)) = late {
-        links.extend(late_links);
-        monitors.extend(late_monitors);
-        waits.extend(late_waits);
-    }
     let exit = |relation| Exit { actor: head.id, reason: reason.clone(), relation };
-    for other in links {
-        linked_end(node, other, exit(Relation::Link));
-    }
-    for (monitor, watcher) in monitors {
-        tell(node, watcher, Event::Exit(exit(Relation::Monitor(MonitorId(monitor)))));
-    }
-    for waiting in waits {
-        let _ = waiting.send(reason.clone()); // it may wait no more
-    }
+    // The parent first: whoever learns of the end from one of the others, and asks it, finds that it knows.
     if let Some(parent) = parent
         && let Some(parent) = node.table.get(parent)
     {
         parent.life(|life| life.more.as_mut().map(|more| more.children.remove(&head.id)));
         let _ = parent.push_event(Event::Exit(exit(Relation::Child))); // it may have ended
+    }
+    for other in links {
+        linked_end(node, other, exit(Relation::Link));
+    }
+    for (monitor, watcher) in monitors {
+        if let Some(watcher) = node.table.get(watcher) {
+            watcher.life(|life| life.more.as_mut().and_then(|more| more.monitored.remove(&monitor)));
+            let _ = watcher.push_event(Event::Exit(exit(Relation::Monitor(MonitorId(monitor))))); // it may have ended
+        }
+    }
+    for waiting in waits {
+        let _ = waiting.send(reason.clone()); // it may wait no more
     }
     name
 }
@@ -137,6 +156,7 @@ pub(crate) fn unlink(node: &'static Inner, one: ActorId, other: ActorId) {
 pub(crate) fn monitor(watcher: &dyn AnyCell, target: ActorId) -> MonitorId {
     let head = watcher.head();
     let monitor = head.node.next_number();
+    watcher.life(|life| life.more().monitored.insert(monitor, target));
     let ended = match head.node.table.get(target) {
         None => Some(ExitReason::NoConnection),
         Some(target) => target.life(|life| {
@@ -148,12 +168,10 @@ pub(crate) fn monitor(watcher: &dyn AnyCell, target: ActorId) -> MonitorId {
         }),
     };
     let id = MonitorId(monitor);
-    match ended {
-        None => watcher.life(|life| drop(life.more().monitored.insert(monitor, target))),
-        Some(reason) => {
-            let exit = Exit { actor: target, reason, relation: Relation::Monitor(id) };
-            let _ = watcher.push_event(Event::Exit(exit)); // it may be ending
-        }
+    if let Some(reason) = ended {
+        watcher.life(|life| life.more().monitored.remove(&monitor));
+        let exit = Exit { actor: target, reason, relation: Relation::Monitor(id) };
+        let _ = watcher.push_event(Event::Exit(exit)); // it may be ending
     }
     id
 }

@@ -126,6 +126,9 @@ pub enum SpawnError {
     /// The actor whose child it was to be has ended.
     #[error("actor {0}, whose child it was to be, has ended")]
     ParentEnded(ActorId),
+    /// Two children of a supervisor have the same key.
+    #[error("the supervisor has a child {0:?} already: give each its own key")]
+    DuplicateChild(Box<str>),
     /// The node is shutting down.
     #[error("the node is shutting down")]
     ShuttingDown,

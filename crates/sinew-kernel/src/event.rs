@@ -10,10 +10,14 @@ use crate::notice::Notice;
 pub(crate) enum Event {
     /// It is to end, for this reason: at once, or when it has handled what is in its mailbox.
     Stop { reason: ExitReason, drain: bool },
+    /// It was killed: there is nothing more to handle. It goes before everything else.
+    Kill,
     /// An actor that it has to do with has ended.
     Exit(Exit),
     /// A child of it has started.
     Started(ActorId),
+    /// It is the time that it has asked the node's timers to tell it of.
+    Tick(u64),
     /// A service has something to tell: a timer, a descriptor.
     Notice(Arc<dyn Notice>),
 }

@@ -11,6 +11,7 @@
 mod actor;
 mod actor_ref;
 mod ask;
+mod books;
 mod bus;
 mod cell;
 mod ctx;
@@ -20,10 +21,14 @@ mod error;
 mod event;
 mod failure;
 mod groups;
+mod inspect;
 mod layout;
 mod limits;
+mod log;
 mod mailbox;
 mod message;
+#[cfg(all(test, not(loom)))]
+mod models;
 mod names;
 mod node;
 mod notice;
@@ -34,6 +39,7 @@ mod services;
 mod spawn;
 mod stop;
 pub mod store;
+mod supervisor;
 mod table;
 mod timer;
 mod timers;
@@ -47,12 +53,22 @@ pub use dead::{DeadLetter, Why};
 pub use error::{AskError, RegisterError, SendError, SpawnError, Unsent};
 pub use event::{Exit, MonitorId, Relation};
 pub use groups::{Group, Sent};
+pub use inspect::{ActorInfo, ActorState, Blocked, Snapshot, Stage, Totals, Tree};
+#[cfg(feature = "tracing")]
+pub use log::LogSubscriber;
+pub use log::{LevelFilter, Logger};
 pub use mailbox::Policy;
 pub use message::{Message, Payload};
 pub use node::{Builder, Lifecycle, LocalNode, Node, NodeRef};
 pub use process::{Process, Received};
-pub use sinew_core::{ActorId, ExitReason, Failure, Kind, NameError, NodeId, Resolved};
+pub use sinew_core::{
+    ActorId, Backoff, ExitReason, Failure, Kind, Level, NameError, NodeId, Resolved, Restart, Strategy,
+};
 pub use sinew_sched::fd::Interest;
+pub use sinew_sched::{Wait, WaitKind};
 pub use spawn::Spawn;
+pub use supervisor::{
+    ChildCounts, ChildInfo, ChildSpec, ChildState, Supervisor, SupervisorError, SupervisorRef,
+};
 pub use timer::{TimerError, TimerId};
 pub use watch::WatchError;

@@ -149,10 +149,21 @@ impl<M, E> Mail<M, E> {
         self.capacity
     }
 
-    /// True if there is certainly room.
+    /// Memory for what is in it, used or kept for more. What messages have elsewhere is not known.
+    pub(crate) fn bytes(&self) -> usize {
+        let rest = self.rest.as_ref().map_or(0, |rest| {
+            let (lane, waiting) = (rest.lane.capacity(), rest.waiting.capacity());
+            size_of::<Rest<M, E>>() + lane * size_of::<E>() + waiting * size_of::<Waiting<M>>()
+        });
+        (self.queue.capacity() + self.taken as usize) * size_of::<M>() + rest
+    }
+
+    /// True if there is certainly room, and nobody waits for it.
     #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {
-        !self.closed && self.queue.len() + (self.taken as usize) < self.capacity as usize
+        !self.closed
+            && self.rest.is_none()
+            && self.queue.len() + (self.taken as usize) < self.capacity as usize
     }
 
     /// Puts a message in, as far as the policy goes. `begun` is read if it matters.
@@ -160,8 +171,10 @@ impl<M, E> Mail<M, E> {
         if self.closed {
             return Put::Closed(message);
         }
-        if self.queue.len() + self.taken as usize >= self.capacity as usize
-            && (self.len(begun()) >= self.capacity as usize || self.has_waiting())
+        // Nobody passes those who wait.
+        if self.has_waiting()
+            || self.queue.len() + self.taken as usize >= self.capacity as usize
+                && self.len(begun()) >= self.capacity as usize
         {
             return self.overflow(message);
         }
@@ -201,13 +214,14 @@ impl<M, E> Mail<M, E> {
         self.rest().waiting.push_back(Waiting { ticket, message, admitted });
     }
 
-    /// Takes back the message of a sender that waits no longer. None if it was let in, or the mailbox is closed.
-    pub(crate) fn withdraw(&mut self, ticket: u64) -> Option<M> {
+    /// Takes back the message of a sender that waits no longer, with its answer, which is dropped when the lock is free. None if
+    /// it was let in, or the mailbox is closed.
+    pub(crate) fn withdraw(&mut self, ticket: u64) -> Option<(M, Answer<M>)> {
         let waiting = &mut self.rest.as_mut()?.waiting;
         let at = waiting.iter().position(|waiting| waiting.ticket == ticket)?;
-        let message = waiting.remove(at).map(|waiting| waiting.message);
+        let withdrawn = waiting.remove(at);
         self.tidy();
-        message
+        withdrawn.map(|waiting| (waiting.message, waiting.admitted))
     }
 
     pub(crate) fn has_waiting(&self) -> bool {
@@ -250,6 +264,20 @@ impl<M, E> Mail<M, E> {
         Ok(mem::take(&mut self.asleep))
     }
 
+    /// Like [`put_event`](Mail::put_event), before all others.
+    pub(crate) fn put_event_first(&mut self, event: E) -> Result<bool, E> {
+        if self.sealed {
+            return Err(event);
+        }
+        self.rest().lane.push_front(event);
+        Ok(mem::take(&mut self.asleep))
+    }
+
+    /// What is in the lane.
+    pub(crate) fn events(&self) -> impl Iterator<Item = &E> {
+        self.rest.iter().flat_map(|rest| rest.lane.iter())
+    }
+
     pub(crate) fn has_events(&self) -> bool {
         self.rest.as_ref().is_some_and(|rest| !rest.lane.is_empty())
     }
@@ -278,7 +306,8 @@ impl<M, E> Mail<M, E> {
         more: bool,
     ) -> (Taken<M, E>, Admitted<M>) {
         self.taken = 0;
-        let admitted = if self.rest.is_some() { self.admit(begun) } else { Admitted(Vec::new()) };
+        let admits = self.rest.is_some() && self.is_half_free(begun);
+        let mut admitted = if admits { self.admit(begun) } else { Admitted(Vec::new()) };
         if let Some(event) = self.take_event() {
             return (Taken::Event(event), admitted);
         }
@@ -289,6 +318,10 @@ impl<M, E> Mail<M, E> {
         }
         let taken = match self.queue.pop_front() {
             Some(message) => {
+                // Where there is room for one only, those who wait had to wait for this one. Nobody else would wake the actor.
+                if self.queue.is_empty() && self.rest.is_some() {
+                    admitted.0.append(&mut self.admit(begun).0);
+                }
                 self.asleep = self.queue.is_empty();
                 Taken::One(message, self.asleep && !self.closed)
             }

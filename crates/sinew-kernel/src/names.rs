@@ -17,11 +17,11 @@ use sinew_sync::{Arc, RwLock};
 
 use crate::actor_ref::ActorRef;
 use crate::bus::Bus;
-use crate::cell::{AnyCell, Cell, Phase};
+use crate::cell::{AnyCell, Cell, Head, Phase};
 use crate::ctx::Ctx;
 use crate::error::{RegisterError, SendError, Unsent};
 use crate::message::{Message, Payload};
-use crate::node::NodeRef;
+use crate::node::{Lifecycle, NodeRef};
 
 /// The names of a node.
 pub(crate) struct Names {
@@ -138,6 +138,7 @@ impl Names {
                 self.changes.tell(|| NameChange::Path(PathRegister { path, actor: id }));
             }
         }
+        cell.head().node.lifecycle(|| Lifecycle::NameRegistered { actor: id, name: text.into() });
         Ok(true)
     }
 
@@ -155,6 +156,7 @@ impl Names {
                 self.changes.tell(|| NameChange::NoPath(PathUnregister { path }));
             }
         }
+        node.0.lifecycle(|| Lifecycle::NameUnregistered { actor: holder, name: text.into() });
         let mut next = tables.of(holder).next().map(Box::<str>::from);
         if let Some(cell) = node.0.table.get(holder) {
             cell.life(|life| {
@@ -189,12 +191,15 @@ impl Names {
     }
 
     /// Frees all that an actor has.
-    pub(crate) fn release(&self, id: ActorId) {
+    pub(crate) fn release(&self, head: &Head) {
+        let (id, node) = (head.id, head.node);
         let mut tables = self.tables.write();
         for name in tables.names.remove_all(id) {
+            node.lifecycle(|| Lifecycle::NameUnregistered { actor: id, name: name.as_str().into() });
             self.changes.tell(|| NameChange::NoName(NameUnregister { name }));
         }
         for path in tables.paths.remove_all(id) {
+            node.lifecycle(|| Lifecycle::NameUnregistered { actor: id, name: path.as_str().into() });
             self.changes.tell(|| NameChange::NoPath(PathUnregister { path }));
         }
     }

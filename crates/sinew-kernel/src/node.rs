@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
-use sinew_core::{ActorId, ExitReason, Instant, Kind, NodeId};
+use sinew_core::{ActorId, ExitReason, Instant, Kind, Level, NodeId, Strategy};
 use sinew_sched::chan::{Receiver, oneshot};
 use sinew_sched::{CurrentThread, Handle, Report, Runtime};
 use sinew_sync::Mutex;
@@ -12,17 +12,22 @@ use sinew_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::actor::Actor;
 use crate::actor_ref::ActorRef;
+use crate::books::Books;
 use crate::bus::Bus;
 use crate::cell::Head;
 use crate::dead::{DeadLetter, DeadLetters};
+use crate::end;
 use crate::error::{SendError, SpawnError, Unsent};
+use crate::event::Event;
 use crate::groups::Groups;
 use crate::limits::Budget;
+use crate::log::{self, Log};
 use crate::message::{Message, Payload};
 use crate::names::Names;
 use crate::router::Routers;
 use crate::spawn::Spawn;
 use crate::stop;
+use crate::supervisor::Supervisor;
 use crate::table::Table;
 use crate::timers::{Fire, Timers};
 
@@ -38,6 +43,8 @@ pub(crate) struct Inner {
     pub(crate) timers: Timers,
     pub(crate) dead_letters: DeadLetters,
     pub(crate) zombies: Zombies,
+    pub(crate) books: Books,
+    pub(crate) log: Log,
     pub(crate) stop_timeout: Duration,
     /// Every actor knows where it was spawned.
     pub(crate) keeps_sites: bool,
@@ -50,9 +57,37 @@ pub(crate) struct Inner {
 
 /// Something in the life of an actor.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum Lifecycle {
     /// It has started.
     Started(ActorId),
+    /// It has started in the place of one that ended; told after [`Started`](Lifecycle::Started).
+    Restarted {
+        /// Which.
+        actor: ActorId,
+        /// Its name, if it has one.
+        name: Option<Box<str>>,
+        /// How often that has happened.
+        restarts: u32,
+        /// Why the one before it ended, if that is known.
+        after: Option<ExitReason>,
+    },
+    /// It is called so from now on.
+    NameRegistered {
+        /// Who.
+        actor: ActorId,
+        /// The name.
+        name: Box<str>,
+    },
+    /// It is not called so any more.
+    NameUnregistered {
+        /// Who.
+        actor: ActorId,
+        /// The name.
+        name: Box<str>,
+    },
+    /// It was killed and does not end: it counts as ended, and is listed with the [zombies](NodeRef::zombies).
+    GivenUp(ActorId),
     /// It has ended.
     Ended {
         /// Which.
@@ -66,19 +101,35 @@ pub enum Lifecycle {
 
 /// Actors whose end was published and that run on.
 #[derive(Default)]
-pub(crate) struct Zombies(Mutex<Vec<ActorId>>);
+pub(crate) struct Zombies(Mutex<Vec<Zombie>>);
+
+struct Zombie {
+    id: ActorId,
+    /// What it had begun by then.
+    begun: u64,
+}
 
 impl Zombies {
     pub(crate) fn add(&self, head: &Head) {
-        self.0.lock().push(head.id);
+        self.0.lock().push(Zombie { id: head.id, begun: head.handled() });
+        head.node.lifecycle(|| Lifecycle::GivenUp(head.id));
         head.node.complain(&format!(
             "actor {} does not end although it was killed: it computes and never blocks; it counts as ended",
             head.id
         ));
     }
 
-    pub(crate) fn remove(&self, id: ActorId) {
-        self.0.lock().retain(|zombie| *zombie != id);
+    /// One of them has ended after all.
+    pub(crate) fn remove(&self, head: &Head) {
+        let mut zombies = self.0.lock();
+        if let Some(at) = zombies.iter().position(|zombie| zombie.id == head.id) {
+            let Zombie { begun, .. } = zombies.swap_remove(at);
+            head.node.books.late(head.handled() - begun, head.has_failed());
+        }
+    }
+
+    pub(crate) fn ids(&self) -> Vec<ActorId> {
+        self.0.lock().iter().map(|zombie| zombie.id).collect()
     }
 }
 
@@ -100,9 +151,14 @@ impl Inner {
         self.events.tell(event);
     }
 
-    /// An actor is gone.
+    /// True if no more actors are started.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// An actor is gone. Either this sees that the node is closed, or whoever has closed it sees that the actor is gone.
     pub(crate) fn gone(&self) {
-        if self.closed.load(Ordering::Acquire) && self.table.len() == 0 {
+        if self.is_closed() && self.table.len() == 0 {
             let emptied = std::mem::take(&mut *self.emptied.lock());
             emptied.into_iter().for_each(|waiting| drop(waiting.send(())));
         }
@@ -115,13 +171,18 @@ impl Inner {
                     stop::step(&cell, step);
                 }
             }
+            Fire::Tick(id, ticket) => {
+                if let Some(cell) = self.table.get(id) {
+                    let _ = cell.push_event(Event::Tick(ticket)); // it may have ended
+                }
+            }
             Fire::Timer(timer) => timer.expire(),
         }
     }
 
     /// Says something that nobody was there to be told.
     pub(crate) fn complain(&self, text: &str) {
-        eprintln!("node {}: {text}", self.id.0);
+        self.log.say_own(self, Level::Warn, text);
     }
 }
 
@@ -135,6 +196,7 @@ pub struct Builder {
     max_queued_bytes: Option<usize>,
     stop_timeout: Duration,
     keeps_sites: bool,
+    pub(crate) log: log::Options,
 }
 
 impl Builder {
@@ -190,7 +252,7 @@ impl Builder {
     pub fn build_current_thread(self) -> std::io::Result<LocalNode> {
         let runtime = self.runtime.clone().build_current_thread()?;
         let inner = self.inner(runtime.handle());
-        Ok(LocalNode { node: NodeRef(inner), runtime })
+        Ok(LocalNode { node: NodeRef(inner), runtime: Some(runtime) })
     }
 
     fn inner(self, handle: Handle) -> &'static Inner {
@@ -205,6 +267,8 @@ impl Builder {
             timers: Timers::new(),
             dead_letters: DeadLetters::default(),
             zombies: Zombies::default(),
+            books: Books::default(),
+            log: Log::new(self.log),
             stop_timeout: self.stop_timeout,
             keeps_sites: self.keeps_sites,
             events: Bus::default(),
@@ -213,6 +277,7 @@ impl Builder {
             emptied: Mutex::new(Vec::new()),
         }));
         Timers::start(inner).detach();
+        Log::start(inner);
         inner
     }
 }
@@ -243,6 +308,7 @@ impl Node {
             max_queued_bytes: None,
             stop_timeout: Duration::from_secs(5),
             keeps_sites: false,
+            log: log::Options::default(),
         }
     }
 
@@ -273,14 +339,16 @@ impl Node {
 
     fn end(&mut self, grace: Duration) -> Report {
         self.node.stop_all(grace);
-        self.runtime.take().expect("it ends once").shutdown(grace)
+        let report = self.runtime.take().expect("it ends once").shutdown(grace);
+        self.node.bury_all();
+        report
     }
 }
 
 impl Drop for Node {
     fn drop(&mut self) {
         if self.runtime.is_some() {
-            self.end(Duration::from_secs(5));
+            let _ = self.end(Duration::from_secs(5)); // nobody is there to be told
         }
     }
 }
@@ -299,26 +367,45 @@ impl fmt::Debug for Node {
     }
 }
 
-/// A node on the thread of whoever has it: see [`CurrentThread`].
+/// A node on the thread of whoever has it: see [`CurrentThread`]. Dropping it ends its actors.
 pub struct LocalNode {
     node: NodeRef,
-    runtime: CurrentThread,
+    runtime: Option<CurrentThread>,
 }
 
 impl LocalNode {
     /// Runs one turn of something that is ready. False if there is nothing.
     pub fn step(&self) -> bool {
-        self.runtime.step()
+        self.runtime().step()
     }
 
     /// Runs until nothing is ready.
     pub fn run_until_idle(&self) {
-        self.runtime.run_until_idle();
+        self.runtime().run_until_idle();
     }
 
     /// The runtime.
     pub fn runtime(&self) -> &CurrentThread {
-        &self.runtime
+        self.runtime.as_ref().expect("it is there until the node is shut down")
+    }
+
+    /// Stops all actors and runs them up to `grace`, then ends the runtime: see [`CurrentThread::shutdown`].
+    pub fn shutdown(mut self, grace: Duration) -> Report {
+        let node = self.node;
+        let _ = self.runtime().run(move || node.stop_all(grace)); // it is refused on a thread that unwinds
+        let report = self.runtime.take().expect("it ends once").shutdown(grace);
+        node.bury_all();
+        report
+    }
+}
+
+impl Drop for LocalNode {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            self.node.ask_all();
+            drop(runtime);
+            self.node.bury_all();
+        }
     }
 }
 
@@ -363,6 +450,11 @@ impl NodeRef {
     #[track_caller]
     pub fn spawn<A: Actor>(self, actor: A) -> Result<ActorRef<A::Msg>, SpawnError> {
         self.actor().spawn(actor)
+    }
+
+    /// The options of a supervisor that restarts its children with this strategy.
+    pub fn supervisor(self, strategy: Strategy) -> Supervisor {
+        Supervisor::new(self.actor(), strategy)
     }
 
     /// Sends bytes or a value to the actor with this id, from nobody. Never waits.
@@ -411,6 +503,11 @@ impl NodeRef {
         self.0.dead_letters.bus.subscribe()
     }
 
+    /// How many [dead letters](NodeRef::dead_letters) and [events](NodeRef::lifecycle) subscribers have missed.
+    pub fn missed(self) -> u64 {
+        self.0.dead_letters.bus.lost() + self.0.events.lost()
+    }
+
     /// What becomes of actors from now on. Who is behind by more than 1,024 misses some.
     pub fn lifecycle(self) -> Receiver<Lifecycle> {
         self.0.events.subscribe()
@@ -418,20 +515,32 @@ impl NodeRef {
 
     /// Actors whose end was published although they run on: they were killed, and never block.
     pub fn zombies(self) -> Vec<ActorId> {
-        self.0.zombies.0.lock().clone()
+        self.0.zombies.ids()
     }
 
-    /// Stops all actors and waits until there are none, up to `grace`.
-    fn stop_all(self, grace: Duration) {
-        let (sender, mut receiver) = oneshot::channel();
-        self.0.emptied.lock().push(sender);
-        self.0.closed.store(true, Ordering::Release);
+    /// Asks all actors to stop that have no parent to do so. From now on none is started.
+    fn ask_all(self) {
+        self.0.closed.store(true, Ordering::SeqCst);
         let roots = self.0.table.all().into_iter().rev();
         for cell in
             roots.filter(|cell| cell.life(|life| life.more.as_ref().is_none_or(|more| more.parent.is_none())))
         {
             stop::stop(&cell, ExitReason::Shutdown, false);
         }
+    }
+
+    /// The runtime has ended: so have all actors, and those who wait for them are told, whatever still runs on.
+    fn bury_all(self) {
+        for cell in self.0.table.all() {
+            end::bury(&*cell, ExitReason::Killed);
+        }
+    }
+
+    /// Stops all actors and waits until there are none, up to `grace`.
+    fn stop_all(self, grace: Duration) {
+        let (sender, mut receiver) = oneshot::channel();
+        self.0.emptied.lock().push(sender);
+        self.ask_all();
         if self.0.table.len() > 0 {
             let _ = receiver.recv_timeout(grace);
         }

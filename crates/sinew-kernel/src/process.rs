@@ -3,22 +3,25 @@
 //! A process is one turn that goes on until its body returns. So it holds a stack, and stays on one worker once it has waited;
 //! in exchange it may wait for a message anywhere in its code, and for the one that it wants.
 
+use std::any::type_name;
 use std::cell::{Cell as StdCell, RefCell};
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use sinew_core::{ExitReason, Instant};
 use sinew_fiber::Refused;
+use sinew_fiber::raw::ready_to_await;
 use sinew_sched::turn::{After, Turn, wait_until};
 use sinew_sched::{Raised, WaitKind};
 use sinew_sync::Arc;
 
 use crate::actor::Flow;
-use crate::cell::{AnyCell, Cell, Lane};
+use crate::cell::{AnyCell, Cell, Entry, Lane};
 use crate::ctx::Ctx;
 use crate::end;
 use crate::event::{Event, Exit};
 use crate::failure;
+use crate::limits::Queued;
 use crate::mailbox::Taken;
 use crate::message::Message;
 use crate::notice::Handled;
@@ -39,14 +42,21 @@ use crate::notice::Handled;
 /// adder.tell(2).unwrap();
 /// adder.join().unwrap();
 /// ```
-pub struct Process<'a, M> {
+pub struct Process<'a, M: Send + 'static> {
     ctx: Ctx<'a, M>,
-    /// What was received and not wanted, oldest first.
+    /// What has come and was not wanted, oldest first.
     kept: VecDeque<Item<M>>,
 }
 
-/// What was received, and who is told when it has been handled.
-type Item<M> = (Received<M>, Option<Arc<dyn Handled>>);
+/// What has come, and from where.
+type Item<M> = (Received<M>, Origin);
+
+enum Origin {
+    Queue,
+    /// A service, which is told when it has been handled.
+    Service(Arc<dyn Handled>),
+    System,
+}
 
 /// What a process receives.
 #[derive(Debug)]
@@ -136,53 +146,72 @@ impl<'a, M: Send + 'static> Process<'a, M> {
                 self.kept.push_back(item);
             }
         }
-        Ok(found.map(|(received, told)| {
-            // It has been handled when the next is received.
-            told.into_iter().for_each(|told| self.ctx.cell.owe(told));
+        Ok(found.map(|(received, origin)| {
+            match origin {
+                Origin::Queue => self.ctx.cell.head.begin(),
+                Origin::Service(told) => self.ctx.cell.owe(told), // it is handled when the next is received
+                Origin::System => (),
+            }
             received
         }))
     }
 
+    /// What comes next.
     fn next(&mut self, deadline: Option<Instant>) -> Result<Option<Item<M>>, Refused> {
         let cell = self.ctx.cell;
-        let plain = |received| Ok(Some((received, None)));
+        ready_to_await()?; // one that always finds a message can be ended as well
         loop {
-            match cell.take(&mut VecDeque::new(), false) {
+            let item = match cell.take(&mut VecDeque::new(), false) {
                 Taken::One(entry, _) => {
                     cell.settle();
-                    cell.head.begin();
-                    return plain(entry.open().map_or_else(Received::Raw, Received::Message));
+                    (entry.open().map_or_else(Received::Raw, Received::Message), Origin::Queue)
                 }
-                Taken::Event(Lane::Typed(notice)) => {
-                    if let Some(message) = notice.message(&**cell) {
-                        return Ok(Some((Received::Message(message), Some(notice))));
-                    }
-                }
+                Taken::Event(Lane::Typed(notice)) => match notice.message(&**cell) {
+                    Some(message) => (Received::Message(message), Origin::Service(notice)),
+                    None => continue,
+                },
                 Taken::Event(Lane::Event(event)) => match event {
-                    Event::Notice(notice) => {
-                        if let Some(message) = notice.message(&**cell) {
-                            return Ok(Some((Received::Raw(message), Some(notice))));
-                        }
-                    }
-                    Event::Exit(exit) => return plain(Received::Exit(exit)),
+                    Event::Notice(notice) => match notice.message(&**cell) {
+                        Some(message) => (Received::Raw(message), Origin::Service(notice)),
+                        None => continue,
+                    },
+                    Event::Exit(exit) => (Received::Exit(exit), Origin::System),
                     Event::Stop { reason, drain } => {
                         if drain {
                             cell.close(reason.clone());
                         }
-                        return plain(Received::Stop(reason));
+                        (Received::Stop(reason), Origin::System)
                     }
-                    Event::Started(_) => (),
+                    // One that was killed is ended where it waits.
+                    Event::Kill | Event::Started(_) | Event::Tick(_) => continue,
                 },
-                Taken::End => return plain(Received::Stop(cell.reason())),
+                Taken::End => (Received::Stop(cell.reason()), Origin::System),
                 Taken::Nothing => {
                     cell.settle();
                     if !wait_until(|| cell.has_mail(), deadline, WaitKind::Mailbox)? {
                         return Ok(None);
                     }
+                    continue;
                 }
                 Taken::Batch => unreachable!("one at a time was asked for"),
-            }
+            };
+            return Ok(Some(item));
         }
+    }
+}
+
+/// Messages that were kept were not handled: they go back, to become dead letters with the rest.
+impl<M: Send + 'static> Drop for Process<'_, M> {
+    fn drop(&mut self) {
+        if self.kept.is_empty() {
+            return;
+        }
+        let kept = self.kept.drain(..).filter_map(|item| match item {
+            (Received::Message(message), Origin::Queue) => Some(Entry::Typed(message)),
+            (Received::Raw(message), Origin::Queue) => Some(Entry::Raw(Box::new(Queued::uncounted(message)))),
+            _ => None,
+        });
+        self.ctx.cell.put_back(kept.collect());
     }
 }
 
@@ -220,8 +249,25 @@ where
         After::Ended
     }
 
+    fn blocks(&self) {
+        self.cell.lets_in();
+    }
+
+    fn type_name() -> &'static str {
+        type_name::<F>()
+    }
+
+    fn tag(&self) -> u64 {
+        self.cell.head.id.as_u64()
+    }
+
     fn ended(&self, raised: Option<Raised>) {
+        let head = &self.cell.head;
+        if head.handled() > 0 && raised.as_ref().is_some_and(|raised| !raised.is_cancelled()) {
+            head.fail();
+        }
         let reason = match (raised, self.flow.take()) {
+            (Some(raised), _) if raised.is_cancelled() => self.cell.asked().unwrap_or(ExitReason::Killed),
             (Some(raised), _) => failure::reason(raised),
             (None, Flow::Exit(reason)) => reason,
             (None, _) => ExitReason::Normal,

@@ -10,14 +10,17 @@
 //! 1. its mailbox is closed: senders are told the reason;
 //! 2. its `stopping` hook runs, unless it failed or was killed;
 //! 3. its state is dropped;
-//! 4. its names, groups, timers and watches are freed;
-//! 5. its children are stopped;
-//! 6. what was left in its mailbox becomes dead letters, and questions in it are answered with the reason;
-//! 7. those who are linked to it, monitor it, wait for it, and its parent, are told;
-//! 8. its id is unknown.
+//! 4. what was left in its mailbox is counted as dead letters;
+//! 5. its names, groups, timers and watches are freed;
+//! 6. its children are stopped;
+//! 7. what was left in its mailbox is dropped, so questions in it are answered with the reason. This is foreign code: that it fails
+//!    is reported, and where it blocks it can be killed;
+//! 8. its parent is told, then those who are linked to it, monitor it, or wait for it;
+//! 9. its id is unknown.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::mem;
 
 use sinew_core::ExitReason;
 use sinew_sched::Raised;
@@ -25,7 +28,7 @@ use sinew_sched::turn::{After, Turn, others_wait};
 use sinew_sync::Arc;
 
 use crate::actor::{Body, Flow};
-use crate::cell::{AnyCell, Cell, Entry, Lane};
+use crate::cell::{AnyCell, Cell, Entry, Head, LANE, Lane, OWES};
 use crate::ctx::Ctx;
 use crate::end;
 use crate::event::Event;
@@ -55,17 +58,23 @@ impl<B: Body> Run<B> {
     #[cold]
     fn start(&self, body: &mut B, ctx: &mut Ctx<'_, B::Msg>) -> Flow {
         let flow = body.started(ctx);
-        end::started(&*self.cell);
+        // One that gives a reason not to go on has not started.
+        if !matches!(flow, Flow::Exit(_)) {
+            end::started(&*self.cell);
+        }
         flow
     }
 
     #[inline(always)]
     fn message(&self, entry: Entry<B::Msg>, body: &mut B, ctx: &mut Ctx<'_, B::Msg>) -> Flow {
         self.cell.head.begin();
-        match entry {
+        let failing = Failing(&self.cell.head);
+        let flow = match entry {
             Entry::Typed(message) => body.message(message, ctx),
             entry => self.opened(entry, body, ctx),
-        }
+        };
+        mem::forget(failing);
+        flow
     }
 
     #[inline(never)]
@@ -93,11 +102,9 @@ impl<B: Body> Run<B> {
             }
             Lane::Event(Event::Exit(exit)) => body.exit_of(exit, ctx),
             Lane::Event(Event::Started(child)) => body.child_started(child, ctx),
-            Lane::Event(Event::Stop { reason, drain: true }) => {
-                self.cell.close(reason);
-                Flow::Continue
-            }
-            Lane::Event(Event::Stop { reason, drain: false }) => Flow::Exit(reason),
+            Lane::Event(Event::Tick(ticket)) => body.tick(ticket, ctx),
+            Lane::Event(Event::Stop { reason, drain }) => body.stop(reason, drain, ctx),
+            Lane::Event(Event::Kill) => Flow::Exit(ExitReason::Killed),
         }
     }
 
@@ -117,14 +124,26 @@ impl<B: Body> Run<B> {
 struct Batch<'a, M: Send + 'static> {
     cell: &'a Cell<M>,
     queue: VecDeque<Entry<M>>,
+    /// How many are left of it when half of it is done.
+    half: usize,
 }
 
 impl<M: Send + 'static> Drop for Batch<'_, M> {
     #[inline]
     fn drop(&mut self) {
         if self.queue.capacity() > 0 {
-            self.put_back();
+            self.cell.put_back(std::mem::take(&mut self.queue));
         }
+    }
+}
+
+/// Dropped only if a message's handler unwinds, and notes that.
+struct Failing<'a>(&'a Head);
+
+impl Drop for Failing<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        self.0.fail();
     }
 }
 
@@ -132,10 +151,15 @@ impl<M: Send + 'static> Batch<'_, M> {
     /// The next message, if there are no events to see to first. Says whether it is known that there is nothing behind it.
     #[inline(always)]
     fn next(&mut self, last: &mut bool) -> Option<Entry<M>> {
-        if self.cell.head.flags() != 0 {
+        let flags = self.cell.head.flags();
+        if flags & OWES != 0 {
             return None;
         }
         if !self.queue.is_empty() {
+            // Senders that wait are let in half way: not one at a time.
+            if flags & LANE != 0 || flags != 0 && self.queue.len() == self.half {
+                return None;
+            }
             return self.queue.pop_front();
         }
         self.cell.pop(|| !others_wait(), last)
@@ -152,7 +176,7 @@ impl<M: Send + 'static> Batch<'_, M> {
                 break Taken::One(entry, false);
             }
             match self.cell.take(&mut self.queue, !others_wait()) {
-                Taken::Batch => (),
+                Taken::Batch => self.half = self.queue.len() / 2,
                 taken => break taken,
             }
         };
@@ -160,18 +184,6 @@ impl<M: Send + 'static> Batch<'_, M> {
             self.cell.settle();
         }
         taken
-    }
-
-    #[cold]
-    fn put_back(&mut self) {
-        let mut queue = std::mem::take(&mut self.queue);
-        let put_back = self.cell.lock().mail.put_back(&mut queue);
-        if !put_back {
-            let (head, reason) = (&self.cell.head, self.cell.reason());
-            queue
-                .into_iter()
-                .for_each(|entry| head.node.dead_letters.unhandled(head, entry.into_letter(), &reason));
-        }
     }
 }
 
@@ -190,7 +202,7 @@ impl<B: Body> Turn for Run<B> {
             }
         }
         let Stage::Started(body) = &mut *stage else { return After::Ended };
-        let mut batch = Batch { cell: &self.cell, queue: VecDeque::new() };
+        let mut batch = Batch { cell: &self.cell, queue: VecDeque::new(), half: 0 };
         for _ in 0..BATCH {
             let mut last = false;
             let flow = if let Some(entry) = batch.next(&mut last) {
@@ -227,17 +239,30 @@ impl<B: Body> Turn for Run<B> {
         self.cell.blocks();
     }
 
+    fn type_name() -> &'static str {
+        B::type_name()
+    }
+
+    fn tag(&self) -> u64 {
+        self.cell.head.id.as_u64()
+    }
+
     fn ended(&self, raised: Option<Raised>) {
-        let failed = raised.map(failure::reason);
-        let graceful = failed.is_none();
-        if let Some(reason) = failed {
-            self.cell.close(reason);
+        let mut graceful = true;
+        if let Some(raised) = raised {
+            // One that was asked to stop and takes too long is cancelled: it ends as it was asked to.
+            let asked = if raised.is_cancelled() { self.cell.asked() } else { None };
+            graceful = asked.is_some();
+            self.cell.close(asked.unwrap_or_else(|| failure::reason(raised)));
         }
-        let reason = self.cell.reason();
+        let (reason, killed) = {
+            let life = &self.cell.lock().life;
+            (life.reason(), life.more.as_ref().is_some_and(|more| more.killed))
+        };
         let stage = self.body.replace(Stage::None);
         let started = matches!(stage, Stage::Started(_));
         if let Stage::New(mut body) | Stage::Started(mut body) = stage {
-            if graceful && started {
+            if graceful && !killed && started {
                 let hook = || body.stopping(&reason, &mut Ctx::new(&self.cell));
                 failure::contain("the `stopping` hook", &self.cell.head, hook);
             }

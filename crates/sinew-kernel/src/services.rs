@@ -29,7 +29,7 @@ impl Owned {
     /// Frees it all.
     pub(crate) fn release(self, head: &Head) {
         if self.named {
-            head.node.names.release(head.id);
+            head.node.names.release(head);
         }
         if !self.groups.is_empty() {
             head.node.groups.release(&self.groups, head.id);

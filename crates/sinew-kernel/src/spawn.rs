@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use sinew_core::ActorId;
+use sinew_core::{ActorId, ExitReason};
 use sinew_sync::Arc;
 
 use crate::actor::{Actor, Behaviour, Body, Flow, Typed};
@@ -15,6 +15,7 @@ use crate::message::Message;
 use crate::node::NodeRef;
 use crate::process::{Process, ProcessRun};
 use crate::run::Run;
+use crate::stop::Patience;
 use sinew_sched::turn::Turn;
 
 /// The options of an actor.
@@ -45,6 +46,10 @@ pub struct Spawn {
     parent: Option<ActorId>,
     announces: bool,
     restarts: u32,
+    last_error: Option<ExitReason>,
+    patience: Patience,
+    /// Where it is said to be spawned, if not where it is.
+    at: Option<&'static Location<'static>>,
 }
 
 impl Spawn {
@@ -57,6 +62,9 @@ impl Spawn {
             parent: None,
             announces: false,
             restarts: 0,
+            last_error: None,
+            patience: Patience::default(),
+            at: None,
         }
     }
 
@@ -83,9 +91,20 @@ impl Spawn {
         self
     }
 
-    /// Its parent is told when it has started; and how often it was restarted before.
-    pub(crate) fn supervised(mut self, restarts: u32) -> Spawn {
-        (self.announces, self.restarts) = (true, restarts);
+    /// Its parent is told when it has started; how often it was restarted before, and where the code is that describes it.
+    pub(crate) fn supervised(mut self, restarts: u32, at: &'static Location<'static>) -> Spawn {
+        (self.announces, self.restarts, self.at) = (true, restarts, Some(at));
+        self
+    }
+
+    pub(crate) fn patience(mut self, patience: Patience) -> Spawn {
+        self.patience = patience;
+        self
+    }
+
+    /// Why the one ended whose place it takes, for onlookers, if that was a failure.
+    pub(crate) fn instead_of(mut self, ended: Option<ExitReason>) -> Spawn {
+        self.last_error = ended.filter(ExitReason::is_abnormal);
         self
     }
 
@@ -144,12 +163,15 @@ impl Spawn {
             return Err(SpawnError::NoCapacity);
         }
         node.admit()?;
-        let spawned_at = Location::caller();
+        let spawned_at = self.at.unwrap_or(Location::caller());
         let mut made = None;
         let task = node.handle.spawn_turn(|waker| {
             let mail = Mail::new(self.capacity, self.policy);
             let cell = node.table.insert(|id| Arc::new(Cell::<M>::new(id, node, waker, mail)));
             let refused = self.prepare(&cell, spawned_at).err();
+            if refused.is_some() {
+                cell.lock().life.more().refused = true;
+            }
             let body = make(cell.clone(), refused.is_some());
             made = Some((cell, refused));
             body
@@ -158,7 +180,7 @@ impl Spawn {
         let dropped = (&*cell as &dyn AnyCell).life(|life| match life.phase {
             Phase::Leaving | Phase::Dead => Some(task),
             _ => {
-                if life.phase == Phase::Ending && life.reason() == sinew_core::ExitReason::Killed {
+                if life.phase == Phase::Ending && life.reason() == ExitReason::Killed {
                     task.kill();
                 }
                 life.task = Some(task);
@@ -166,9 +188,13 @@ impl Spawn {
             }
         });
         drop(dropped);
+        let actor = ActorRef(cell);
+        if node.is_closed() {
+            actor.stop(); // whoever closes the node may have looked before it was there
+        }
         match refused {
             Some(error) => Err(error),
-            None => Ok(ActorRef(cell)),
+            None => Ok(actor),
         }
     }
 
@@ -179,15 +205,17 @@ impl Spawn {
         spawned_at: &'static Location<'static>,
     ) -> Result<(), SpawnError> {
         let node = self.node.0;
-        if self.name.is_none() && self.parent.is_none() && !node.keeps_sites {
+        let is_plain = self.name.is_none() && self.parent.is_none() && self.patience == Patience::Node;
+        if is_plain && !node.keeps_sites {
             return Ok(());
         }
         let id = cell.head.id;
         {
             let mut state = cell.lock();
             let more = state.life.more();
-            (more.parent, more.announces, more.restarts) = (self.parent, self.announces, self.restarts);
-            more.spawned_at = Some(spawned_at);
+            (more.announces, more.restarts) = (self.announces, self.restarts);
+            (more.spawned_at, more.patience) = (Some(spawned_at), self.patience);
+            more.last_error = self.last_error;
         }
         if let Some(name) = self.name {
             node.names.register(&name, &**cell)?;
@@ -202,6 +230,8 @@ impl Spawn {
             if !adopted {
                 return Err(SpawnError::ParentEnded(parent));
             }
+            // Only one that was adopted tells its parent of its end.
+            cell.lock().life.more().parent = Some(parent);
         }
         Ok(())
     }

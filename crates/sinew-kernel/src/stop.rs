@@ -4,6 +4,11 @@
 //! [stop time-out](crate::Builder::stop_timeout), it is cancelled: its blocking calls fail. After as long again it is killed: they
 //! unwind. One that has not ended after as long again is a *zombie*: its end is published as if it had ended, and what is left of
 //! it, which cannot be stopped from outside, is counted until it does end.
+//!
+//! A child of a supervisor may have a time-out of its own, after which it is killed at once. A supervisor has all the time that
+//! its children need: it never blocks itself.
+
+use std::time::Duration;
 
 use sinew_core::ExitReason;
 use sinew_sched::Level;
@@ -13,6 +18,18 @@ use crate::cell::{AnyCell, Phase};
 use crate::end;
 use crate::event::Event;
 use crate::timers::Fire;
+
+/// How long an actor may take to end when it is asked to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Patience {
+    /// As its node has it: then it is cancelled, and killed after as long again.
+    #[default]
+    Node,
+    /// This long: then it is killed. With zero it is not asked at all.
+    Kill(Duration),
+    /// As long as it likes.
+    Forever,
+}
 
 /// What is done next about an actor that was asked to stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,16 +41,23 @@ pub(crate) enum Step {
 
 /// Asks an actor to stop, and sees to it that it does.
 pub(crate) fn stop(cell: &Arc<dyn AnyCell>, reason: ExitReason, drain: bool) {
+    let patience = cell.life(|life| life.more.as_ref().map_or(Patience::Node, |more| more.patience));
+    if patience == Patience::Kill(Duration::ZERO) {
+        return kill(cell);
+    }
     if cell.push_event(Event::Stop { reason, drain }).is_ok() {
         let head = cell.head();
-        let at = head.node.handle.now() + head.node.stop_timeout;
-        head.node.timers.at(at, Fire::Step(head.id, Step::Cancel));
+        let (timeout, step) = match patience {
+            Patience::Node => (head.node.stop_timeout, Step::Cancel),
+            Patience::Kill(timeout) => (timeout, Step::Kill),
+            Patience::Forever => return,
+        };
+        head.node.timers.at(head.node.handle.now() + timeout, Fire::Step(head.id, step));
     }
 }
 
 /// Kills an actor.
 pub(crate) fn kill(cell: &Arc<dyn AnyCell>) {
-    cell.close(ExitReason::Killed);
     step(cell, Step::Kill);
 }
 
@@ -46,6 +70,11 @@ pub(crate) fn step(cell: &Arc<dyn AnyCell>, step: Step) {
         }
         Step::Kill => {
             cell.close(ExitReason::Killed);
+            if cell.life(|life| life.phase == Phase::Dead) {
+                return;
+            }
+            cell.life(|life| life.more().killed = true);
+            let _ = cell.push_event(Event::Kill); // it may have ended
             interrupt(cell, Level::Kill);
             Step::Bury
         }

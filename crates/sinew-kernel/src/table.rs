@@ -61,7 +61,7 @@ impl Table {
 
     /// How many actors there are.
     pub(crate) fn len(&self) -> usize {
-        self.live.load(Ordering::Relaxed)
+        self.live.load(Ordering::SeqCst)
     }
 
     /// Makes room for one more actor. False if there are as many as there may be.
@@ -130,7 +130,7 @@ impl Table {
         let taken = found.take_if(|cell| cell.head().id == id);
         if taken.is_some() {
             shard.live -= 1;
-            self.live.fetch_sub(1, Ordering::Relaxed);
+            self.live.fetch_sub(1, Ordering::SeqCst);
         }
         drop(shard);
         taken.is_some()

@@ -4,12 +4,13 @@
 //! back into the queue under the same lock under which it comes out: so whoever stops it finds it, unless it is over.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use sinew_core::{ActorId, Instant};
-use sinew_sched::turn::{After, Turn, Waker, wait_until};
-use sinew_sched::{JoinHandle, Raised, WaitKind};
-use sinew_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use sinew_sched::{JoinHandle, Sleep, sleep_async};
+use sinew_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use sinew_sync::{Arc, Mutex};
 
 use crate::node::Inner;
@@ -22,6 +23,8 @@ const BATCH: usize = 256;
 pub(crate) enum Fire {
     /// An actor was asked to stop, and may not have done so.
     Step(ActorId, stop::Step),
+    /// An actor has asked to be told.
+    Tick(ActorId, u64),
     /// A timer of an actor's expires.
     Timer(Arc<dyn Expire>),
 }
@@ -85,8 +88,6 @@ impl Schedule {
 
 pub(crate) struct Timers {
     queue: Mutex<Queue>,
-    /// The first of them has changed.
-    changed: AtomicBool,
     ids: AtomicU32,
 }
 
@@ -94,24 +95,18 @@ pub(crate) struct Timers {
 struct Queue {
     fires: BTreeMap<(Instant, u64), Fire>,
     next: u64,
+    /// Wakes the task that waits.
     waker: Option<Waker>,
 }
 
 impl Timers {
     pub(crate) fn new() -> Timers {
-        Timers {
-            queue: Mutex::new(Queue::default()),
-            changed: AtomicBool::new(false),
-            ids: AtomicU32::new(1),
-        }
+        Timers { queue: Mutex::new(Queue::default()), ids: AtomicU32::new(1) }
     }
 
     /// Starts the task that waits.
     pub(crate) fn start(node: &'static Inner) -> JoinHandle<()> {
-        node.handle.spawn_turn(|waker| {
-            node.timers.queue.lock().waker = Some(waker);
-            Clock(node)
-        })
+        node.handle.spawn_future(Clock { node, sleep: None })
     }
 
     /// Has something happen at a time.
@@ -142,10 +137,9 @@ impl Timers {
         place(key);
         let first = queue.fires.first_key_value().is_none_or(|(first, _)| key < *first);
         queue.fires.insert(key, fire);
-        let waker = queue.waker.filter(|_| first);
+        let waker = if first { queue.waker.take() } else { None };
         drop(queue);
         if let Some(waker) = waker {
-            self.changed.store(true, Ordering::Release);
             waker.wake();
         }
         key
@@ -160,8 +154,11 @@ impl Timers {
         self.queue.lock().fires.len()
     }
 
-    fn first(&self) -> Option<Instant> {
-        self.queue.lock().fires.first_key_value().map(|((at, _), _)| *at)
+    /// When the first of them is, for a task that is woken when that changes.
+    fn first(&self, waker: &Waker) -> Option<Instant> {
+        let mut queue = self.queue.lock();
+        queue.waker = Some(waker.clone());
+        queue.fires.first_key_value().map(|((at, _), _)| *at)
     }
 
     fn pop(&self, now: Instant) -> Option<(Instant, Fire)> {
@@ -178,30 +175,40 @@ impl Timers {
     }
 }
 
-/// The task that waits.
-struct Clock(&'static Inner);
+/// The task that waits. It is a future, and so bound to no worker: one that is stuck holds up no timer.
+struct Clock {
+    node: &'static Inner,
+    /// Until the first of them.
+    sleep: Option<(Instant, Pin<Box<Sleep>>)>,
+}
 
-impl Turn for Clock {
-    fn turn(&self) -> After {
-        let timers = &self.0.timers;
+impl Future for Clock {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let (node, timers) = (self.node, &self.node.timers);
         loop {
-            let now = self.0.handle.now();
+            let now = node.handle.now();
             for _ in 0..BATCH {
                 let Some((at, fire)) = timers.pop(now) else { break };
-                self.0.fire(at, fire);
+                node.fire(at, fire);
             }
-            if timers.first().is_some_and(|first| first <= now) {
-                return After::Again; // there are many: others have a turn
+            let Some(first) = timers.first(context.waker()) else {
+                self.sleep = None;
+                return Poll::Pending;
+            };
+            if first <= now {
+                context.waker().wake_by_ref(); // there are many: others have a turn
+                return Poll::Pending;
             }
-            let changed = || timers.changed.load(Ordering::Acquire);
-            let first = timers.first();
-            let kind = if first.is_some() { WaitKind::Sleep } else { WaitKind::Mailbox };
-            if wait_until(changed, first, kind).is_err() {
-                return After::Ended; // the runtime ends
+            if self.sleep.as_ref().is_none_or(|(until, _)| *until != first) {
+                self.sleep = Some((first, Box::pin(sleep_async(first - now))));
             }
-            timers.changed.store(false, Ordering::Relaxed);
+            let slept = self.sleep.as_mut().map(|(_, sleep)| sleep.as_mut().poll(context));
+            if slept != Some(Poll::Ready(())) {
+                return Poll::Pending;
+            }
+            self.sleep = None;
         }
     }
-
-    fn ended(&self, _: Option<Raised>) {}
 }

@@ -1,7 +1,7 @@
 //! What time it is: the system's clock, or a test's.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use sinew_core::Instant;
 use sinew_sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,6 +23,18 @@ impl Clock {
         match self {
             Clock::System => system_now(),
             Clock::Manual(clock) => clock.now(),
+        }
+    }
+
+    /// What the system's clock says at `at`; that of a test begins at the epoch.
+    pub(crate) fn wall(&self, at: Instant) -> SystemTime {
+        match self {
+            Clock::System => {
+                let (wall, now) = (SystemTime::now(), system_now());
+                let then = if at > now { wall.checked_add(at - now) } else { wall.checked_sub(now - at) };
+                then.unwrap_or(wall)
+            }
+            Clock::Manual(_) => SystemTime::UNIX_EPOCH + Duration::from_nanos(at.as_nanos()),
         }
     }
 

@@ -7,6 +7,7 @@
 //!
 //! A cancelled future is not polled any more: it is dropped, by the worker that would have polled it.
 
+use std::any::type_name;
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::pin::{Pin, pin};
@@ -29,7 +30,7 @@ use crate::shared::Shared;
 use crate::sleep::OwnTimers;
 use crate::slots::TaskId;
 use crate::spawn::{Configured, Options, options_of, over, spawn_on};
-use crate::task::{Kind, Ran, Table, Task, TaskRef, drop_result, never_blocks, no_options};
+use crate::task::{Kind, Ran, Table, Task, TaskRef, drop_result, never_blocks, no_options, no_tag};
 use crate::worker;
 
 /// Starts a task that polls `future`, on the runtime that runs the caller. Unlike a body that blocks it needs no stack
@@ -184,6 +185,9 @@ pub(crate) fn future_table<P: Polled>() -> &'static Table {
             drop_result: drop_result::<<P::Future as Future>::Output>,
             options: P::OPTIONS,
             blocks: never_blocks,
+            tag: no_tag,
+            type_name: type_name::<P::Future>,
+            size: size_of::<P::Future>(),
         }
     }
 }

@@ -50,6 +50,17 @@ impl Handle {
         self.0.clock.now()
     }
 
+    /// What the system's clock says, or said, when the runtime's [`now`](Handle::now) is `at`. A
+    /// [manual clock](crate::ManualClock) begins at the Unix epoch.
+    pub fn wall_clock(self, at: sinew_core::Instant) -> std::time::SystemTime {
+        self.0.clock.wall(at)
+    }
+
+    /// One task of the runtime, if it has not ended, as [`Runtime::dump`] has it, but for its name.
+    pub fn dump_task(self, task: crate::TaskId) -> Option<crate::TaskDump> {
+        self.0.dump_task(task)
+    }
+
     /// What the runtime is doing, as [`Runtime::dump`] has it.
     pub fn dump(self) -> Dump {
         self.0.dump()

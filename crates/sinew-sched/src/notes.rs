@@ -6,7 +6,9 @@
 //! # Writing
 //!
 //! A spawn writes them before it publishes the task. A park writes them before the commit that makes the task *parked*
-//! ([`StateWord::commit_park`]), so whoever sees *parked* sees the notes of that park or of a later one.
+//! ([`StateWord::commit_park`]), so whoever sees *parked* sees the notes of that park or of a later one. What says the
+//! same already is left as it is: a task that waits in a loop mostly waits for the same thing, in the same millisecond, and a
+//! store would have the commit wait for it. Whoever parks a task sees what was noted last, so that is no guess.
 //!
 //! # Reading
 //!
@@ -17,12 +19,12 @@
 //! that was noted before it. What was read of it in the first copy must then differ in the second, unless both parks say
 //! the same.
 //!
-//! Models: `notes_are_of_one_park`, `notes_are_of_one_task`, `notes_parked_by_others`.
+//! Models: `notes_are_of_one_park`, `notes_left_as_they_are`, `notes_are_of_one_task`, `notes_parked_by_others`.
 //!
 //! # Whose the stack is
 //!
 //! The stamp of a park has the number of the worker that parks a body; that of a future has [`ANYWHERE`]. Only that worker
-//! writes its own number there, and every spawn and park overwrites the stamp. (The worker that a task is pinned to, and has
+//! writes its own number there, and every spawn and park has the stamp say so. (The worker that a task is pinned to, and has
 //! not started on, is noted in a way of its own.) So a worker that finds *parked* in the state and itself in the stamp has
 //! parked a task there itself, in the last park of its slot that it can see. If the task stays with its worker, nobody else
 //! continues it: the worker may look at its stack. If it migrates, another worker may have continued and ended it, and the
@@ -107,6 +109,12 @@ impl What {
     #[inline(always)]
     pub(crate) fn end_of(task: TaskId) -> What {
         What(What::of(WaitKind::Join).0 | task.index() as u64)
+    }
+
+    /// An actor, by its local number.
+    #[inline(always)]
+    pub(crate) fn of_actor(kind: WaitKind, actor: u32) -> What {
+        What(What::of(kind).0 | u64::from(actor))
     }
 
     /// That a descriptor is ready.
@@ -208,8 +216,12 @@ impl Notes {
     /// The task is about to park; `stamp` has the worker that it must go on on.
     #[inline(always)]
     pub(crate) fn parks(&self, what: What, stamp: u64) {
-        self.what.store(what.0, Ordering::Release);
-        self.stamp.store(stamp, Ordering::Release);
+        if self.what.load(Ordering::Relaxed) != what.0 {
+            self.what.store(what.0, Ordering::Release);
+        }
+        if self.stamp.load(Ordering::Relaxed) != stamp {
+            self.stamp.store(stamp, Ordering::Release);
+        }
     }
 
     /// The wait that is about to be noted has this deadline.
@@ -308,6 +320,37 @@ mod tests {
             task.join().unwrap();
             let seen = state.see().expect("there is a task");
             assert_eq!(notes.of_parked(state, &seen).map(|noted| noted.stamp), Some(2));
+        });
+    }
+
+    /// The same if both parks are for the same thing: although that is left as it is, the rest is of one of the two.
+    #[test]
+    fn what_is_left_as_it_is_is_of_one_park() {
+        model("notes_left_as_they_are", || {
+            let slot = Arc::new((StateWord::new(5), Notes::new(), AtomicU64::new(0)));
+            let park = |state: &StateWord, notes: &Notes, number: u64| {
+                notes.set_deadline(Instant::from_nanos(number));
+                notes.parks(What(HAS_DEADLINE), number);
+                assert!(state.commit_park());
+            };
+            slot.0.publish();
+            park(&slot.0, &slot.1, 1);
+            let task = {
+                let slot = slot.clone();
+                thread::spawn(move || {
+                    assert!(slot.0.unpark(0));
+                    slot.2.fetch_add(1, Ordering::Release);
+                    park(&slot.0, &slot.1, 2);
+                })
+            };
+            let has_gone_on = slot.2.fetch_add(0, Ordering::Acquire) == 1;
+            if let Some(seen) = slot.0.see()
+                && let Some(noted) = slot.1.of_parked(&slot.0, &seen)
+            {
+                let numbers = [noted.deadline, noted.stamp];
+                assert!(numbers == [2; 2] || numbers == [1; 2] && !has_gone_on, "{numbers:?}, {has_gone_on}");
+            }
+            task.join().unwrap();
         });
     }
 

@@ -30,7 +30,7 @@ impl Ready {
         self.len.get() == 0
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&self, task: &'static Task) {
         // SAFETY: nobody else is in here: no code but this runs while the borrow lasts.
         let places = unsafe { &mut **self.places.get() };

@@ -1,5 +1,6 @@
 //! Starting tasks: bodies, their options, and where a new task goes.
 
+use std::any::type_name;
 use std::borrow::Cow;
 use std::ptr;
 
@@ -14,7 +15,7 @@ use crate::future::future_table;
 use crate::join::JoinHandle;
 use crate::scope::{Children, End, cancelled};
 use crate::shared::Shared;
-use crate::task::{Kind, Ran, Table, Task, drop_result, never_blocks, no_options};
+use crate::task::{Kind, Ran, Table, Task, drop_result, never_blocks, no_options, no_tag};
 use crate::worker;
 
 /// What a task was started with besides its body.
@@ -339,6 +340,9 @@ where
         drop_result: drop_result::<T>,
         options: no_options,
         blocks: never_blocks,
+        tag: no_tag,
+        type_name: type_name::<F>,
+        size: size_of::<F>(),
     }
 }
 
@@ -354,6 +358,9 @@ where
             drop_result: drop_result::<T>,
             options: options_of::<Configured<F>>,
             blocks: never_blocks,
+            tag: no_tag,
+            type_name: type_name::<F>,
+            size: size_of::<F>(),
         },
         _ => &Table {
             kind: Kind::Thunk,
@@ -362,6 +369,9 @@ where
             drop_result: drop_result::<T>,
             options: options_of::<Configured<F>>,
             blocks: never_blocks,
+            tag: no_tag,
+            type_name: type_name::<F>,
+            size: size_of::<F>(),
         },
     }
 }

@@ -33,6 +33,7 @@ use sinew_fiber::Raised;
 use sinew_fiber::raw::Word;
 use sinew_sync::Arc;
 use sinew_sync::atomic::{AtomicPtr, Ordering};
+use sinew_sync::statics;
 
 use crate::core::Core;
 use crate::events::Told;
@@ -84,6 +85,8 @@ pub(crate) enum Settled {
     Detached,
 }
 
+type AtomicTable = statics::AtomicPtr<Table>;
+
 /// What runs, and how its result is taken; one table per type of body.
 pub(crate) struct Table {
     pub(crate) kind: Kind,
@@ -97,6 +100,11 @@ pub(crate) struct Table {
     pub(crate) options: unsafe fn(&Task) -> *const Options,
     /// Tells a body that runs in turns that its turn blocks.
     pub(crate) blocks: unsafe fn(&'static Task),
+    /// What a body that runs in turns says that it is.
+    pub(crate) tag: unsafe fn(&'static Task) -> u64,
+    /// The type of the body, and its size.
+    pub(crate) type_name: fn() -> &'static str,
+    pub(crate) size: usize,
 }
 
 const _: () = assert!(sinew_sync::MODEL || size_of::<Task>() == 128, "two cache lines");
@@ -109,7 +117,8 @@ pub(crate) struct Task {
     /// The link of an inbox or a free list; used by whoever has the task queued or free.
     pub(crate) next: Cell<*const Task>,
     pub(crate) join: AtomicPtr<Node>,
-    table: Cell<Option<&'static Table>>,
+    /// Changed by whoever runs the task; for who looks on, an atomic that is read and written as any other word.
+    table: AtomicTable,
     home: Cell<*const ()>,
     storage: UnsafeCell<MaybeUninit<[u64; INLINE / 8]>>,
     /// For who looks on: on the second cache line.
@@ -155,7 +164,7 @@ impl Task {
             word: Word::new(),
             next: Cell::new(ptr::null()),
             join: AtomicPtr::new(ptr::null_mut()),
-            table: Cell::new(None),
+            table: AtomicTable::new(ptr::null_mut()),
             home: Cell::new(ptr::null()),
             storage: UnsafeCell::new(MaybeUninit::uninit()),
             notes: Notes::new(),
@@ -177,7 +186,7 @@ impl Task {
         stamp: u64,
     ) {
         self.notes.spawned(Location::caller(), table.kind == Kind::Migrating, stamp);
-        self.table.set(Some(table));
+        self.set_table(table);
         self.join.store(ptr::null_mut(), Ordering::Relaxed);
         self.home.set(match table.kind {
             Kind::Thunk | Kind::Migrating => ptr::null(),
@@ -204,7 +213,19 @@ impl Task {
 
     #[inline]
     pub(crate) fn table(&self) -> &'static Table {
-        self.table.get().expect("a spawned task has a table")
+        self.seen_table().expect("a spawned task has a table")
+    }
+
+    /// From now on it is run and taken by another table. Only whoever runs the task says so.
+    pub(crate) fn set_table(&self, table: &'static Table) {
+        self.table.store(ptr::from_ref(table).cast_mut(), statics::Ordering::Relaxed);
+    }
+
+    /// The table of the task in this slot, or of one that was there: for who looks on.
+    #[inline]
+    pub(crate) fn seen_table(&self) -> Option<&'static Table> {
+        // SAFETY: nothing else is put there.
+        unsafe { self.table.load(statics::Ordering::Relaxed).as_ref() }
     }
 
     pub(crate) fn reference(&'static self) -> TaskRef {
@@ -317,7 +338,7 @@ impl Task {
             // SAFETY: the caller's promise.
             Ok(result) => unsafe { self.put::<T>(result) },
             Err(raised) => {
-                self.table.set(Some(&RAISED));
+                self.set_table(&RAISED);
                 // SAFETY: as above.
                 unsafe { self.put::<Box<Raised>>(Box::new(raised)) };
             }
@@ -332,14 +353,17 @@ impl Task {
     /// As for [`Task::end`].
     pub(crate) unsafe fn end_as_thunk<T>(&self, outcome: Result<T, Raised>) {
         self.home.set(ptr::null());
-        self.table.set(Some(&Table {
+        self.set_table(&Table {
             kind: Kind::Thunk,
             configured: false,
             run: never_again,
             drop_result: drop_result::<T>,
             options: no_options,
             blocks: never_blocks,
-        }));
+            tag: no_tag,
+            type_name: || "",
+            size: 0,
+        });
         // SAFETY: the caller's promise.
         unsafe { self.end(outcome) };
     }
@@ -425,9 +449,12 @@ static RAISED: Table = Table {
     drop_result: drop_raised,
     options: no_options,
     blocks: never_blocks,
+    tag: no_tag,
+    type_name: || "",
+    size: 0,
 };
 
-unsafe fn never_again(_: &'static Task, _: &Core) -> Ran {
+pub(crate) unsafe fn never_again(_: &'static Task, _: &Core) -> Ran {
     unreachable!("a task that has ended does not run");
 }
 
@@ -458,6 +485,15 @@ pub(crate) unsafe fn drop_result<T>(task: &'static Task) {
 ///
 /// None is needed.
 pub(crate) unsafe fn never_blocks(_: &'static Task) {}
+
+/// A body that does not run in turns.
+///
+/// # Safety
+///
+/// None is needed.
+pub(crate) unsafe fn no_tag(_: &'static Task) -> u64 {
+    0
+}
 
 /// A body without options.
 ///

@@ -10,6 +10,7 @@
 //!
 //! A turn that is cancelled or killed while it is idle has no more turns: it is told so, as one that fails is.
 
+use std::any::type_name;
 use std::cell::Cell;
 use std::mem;
 use std::ptr;
@@ -25,7 +26,9 @@ use crate::reach;
 use crate::scope::cancelled;
 use crate::slots::TaskId;
 use crate::spawn::over;
-use crate::task::{Kind, Ran, Table, Task, TaskRef, drop_result, no_options};
+use crate::task::{
+    Kind, Ran, Table, Task, TaskRef, drop_result, never_again, never_blocks, no_options, no_tag,
+};
 use crate::wait;
 use crate::worker;
 
@@ -38,6 +41,19 @@ pub trait Turn: Send + 'static {
     /// The turn that runs is about to give up its worker in the middle, and to use up wake-ups that came during it: at its end
     /// it has to look itself whether there is more to do. Must not block or panic.
     fn blocks(&self) {}
+
+    /// What it is called to who looks on.
+    fn type_name() -> &'static str
+    where
+        Self: Sized,
+    {
+        type_name::<Self>()
+    }
+
+    /// A number that says who it is to code that it runs ([`current_tag`]). Must not block or panic.
+    fn tag(&self) -> u64 {
+        0
+    }
 
     /// There are no more turns: it said so, or `raised` ended one, or it was cancelled while it was idle. It may block.
     fn ended(&self, raised: Option<Raised>);
@@ -126,6 +142,17 @@ pub fn current() -> Option<TaskId> {
     worker::current_task().map(Task::id)
 }
 
+/// The [tag](Turn::tag) of the body whose turn runs the caller; zero if there is none.
+pub fn current_tag() -> u64 {
+    // SAFETY: the task runs on this thread; while its body is dropped it has another table.
+    worker::current_task().map_or(0, |task| unsafe { (task.table().tag)(task) })
+}
+
+/// The type of the body that runs the caller, as dumps have it; empty if there is none.
+pub fn current_type_name() -> &'static str {
+    worker::current_task().map_or("", |task| (task.table().type_name)())
+}
+
 /// The number of the worker that runs the caller.
 #[inline]
 pub fn worker_index() -> Option<usize> {
@@ -141,9 +168,25 @@ fn turn_table<T: Turn>() -> &'static Table {
             drop_result: drop_result::<()>,
             options: no_options,
             blocks: blocks::<T>,
+            tag: tag::<T>,
+            type_name: T::type_name,
+            size: size_of::<T>(),
         }
     }
 }
+
+/// For a body that is being dropped: it is asked nothing any more.
+static LEAVING: Table = Table {
+    kind: Kind::Turn,
+    configured: false,
+    run: never_again,
+    drop_result: drop_result::<()>,
+    options: no_options,
+    blocks: never_blocks,
+    tag: no_tag,
+    type_name: || "",
+    size: 0,
+};
 
 /// # Safety
 ///
@@ -151,6 +194,14 @@ fn turn_table<T: Turn>() -> &'static Table {
 unsafe fn blocks<T: Turn>(task: &'static Task) {
     // SAFETY: the caller's promise.
     unsafe { (*task.stored::<T>()).blocks() };
+}
+
+/// # Safety
+///
+/// As for [`blocks`].
+unsafe fn tag<T: Turn>(task: &'static Task) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { (*task.stored::<T>()).tag() }
 }
 
 /// # Safety
@@ -177,6 +228,7 @@ unsafe fn run_turn<T: Turn>(task: &'static Task, core: &Core) -> Ran {
     let told = core.run(task, || unsafe { (*task.stored::<T>()).ended(raised.take()) });
     // The first error is the one that is told, and dropping one may raise again.
     mem::forget(told.err());
+    task.set_table(&LEAVING);
     // SAFETY: nobody uses the body after this.
     mem::forget(core.run(task, || unsafe { task.drop_stored::<T>() }).err());
     if reached {

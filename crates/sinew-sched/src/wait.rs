@@ -63,8 +63,13 @@ impl Waiter {
     pub(crate) fn current() -> Waiter {
         match worker::current_task() {
             Some(task) => Waiter::Task(task.reference()),
-            None => Waiter::Thread(thread::current()),
+            None => Waiter::thread(),
         }
+    }
+
+    #[cold]
+    fn thread() -> Waiter {
+        Waiter::Thread(thread::current())
     }
 
     /// Whoever `waker` wakes.
@@ -138,10 +143,12 @@ impl Node {
     /// Has it wake whoever calls, unless it knows whom to wake.
     #[inline(always)]
     pub(crate) fn wake_caller(&self) {
-        // SAFETY: the node is not in a queue yet, so it is the caller's alone.
-        let waiter = unsafe { &mut *self.waiter.as_ptr() };
-        if waiter.is_none() {
-            *waiter = Some(Waiter::current());
+        let waiter = self.waiter.as_ptr();
+        // SAFETY: the node is not in a queue yet, so it is the caller's alone; what is overwritten needs no drop.
+        unsafe {
+            if (*waiter).is_none() {
+                waiter.write(Some(Waiter::current()));
+            }
         }
     }
 

@@ -355,12 +355,47 @@ fn json_has_the_same_as_the_value() {
     runtime.run_until_idle();
     let json = runtime.dump().to_json();
     let parts = [
-        format!("{{\"id\":{},\"name\":\"a \\\"sleeper\\\"\\n\",\"state\":\"parked\"", task.id().as_u64()),
-        "\"wait\":{\"kind\":\"sleep\",\"object\":null,\"fd\":null,\"task\":null,\"deadline_ns\":61000000000,\"cases\":[]}".into(),
+        format!("{{\"id\":{},\"name\":\"a \\\"sleeper\\\"\\n\",\"type\":\"dump_waits::json_has_the_same_as_the_value::{{{{closure}}}}\",\"state\":\"parked\"", task.id().as_u64()),
+        "\"wait\":{\"kind\":\"sleep\",\"object\":null,\"fd\":null,\"task\":null,\"actor\":null,\"deadline_ns\":61000000000,\"cases\":[]}".into(),
         "\"workers\":[{\"index\":0,\"is_temporary\":false,\"state\":\"searching\",\"runs\":null,".into(),
         "\"timers\":1,".into(),
     ];
     for part in parts {
         assert!(json.contains(&part), "{part} is missing in {json}");
     }
+}
+
+#[test]
+fn waits_for_actors_are_named_by_number_and_one_task_can_be_looked_at_alone() {
+    let (runtime, _clock) = runtime();
+    for kind in [WaitKind::Ask, WaitKind::SendMailbox, WaitKind::ActorEnd] {
+        let (answer, mut receiver) = chan::oneshot::channel::<u8>();
+        let task = runtime.spawn(move || receiver.recv_of_actor(None, kind, 17).unwrap());
+        let wait = wait_of(&runtime, task.id());
+        assert_eq!((wait.kind, wait.actor, wait.object), (kind, Some(17), None));
+        let alone = runtime.handle().dump_task(task.id()).unwrap();
+        assert_eq!((alone.id, alone.wait), (task.id(), Some(wait)));
+        let text = runtime.dump().to_string();
+        assert!(text.contains(&format!("waits for: {kind}, actor 17")), "{text}");
+        answer.send(7).unwrap();
+        runtime.run_until_idle();
+        let id = task.id();
+        assert_eq!(task.join().unwrap(), Some(7));
+        assert!(runtime.handle().dump_task(id).is_none());
+    }
+}
+
+#[test]
+fn times_of_a_runtime_are_times_of_the_system() {
+    let clock = ManualClock::new();
+    clock.advance(Duration::from_secs(90));
+    let runtime = Runtime::builder().manual_clock(&clock).build_current_thread().unwrap();
+    let wall = runtime.handle().wall_clock(runtime.handle().now());
+    assert_eq!(wall, std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(90));
+    let runtime = Runtime::builder().build_current_thread().unwrap();
+    let (before, now) = (std::time::SystemTime::now(), runtime.handle().now());
+    let hour = Duration::from_secs(3600);
+    let (early, late) = (runtime.handle().wall_clock(now), runtime.handle().wall_clock(now + hour));
+    assert!(early >= before - hour / 2 && early <= before + hour / 2);
+    assert!(late >= before + hour / 2);
 }

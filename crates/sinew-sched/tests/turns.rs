@@ -225,3 +225,40 @@ fn a_destructor_of_a_body_may_block_and_panic() {
         assert!(dropped.load(Ordering::Acquire));
     });
 }
+
+/// Says its tag wherever its code runs, and what it is called while it goes.
+struct Tagged(u64, Arc<[AtomicUsize; 3]>);
+
+impl Turn for Tagged {
+    fn turn(&self) -> After {
+        self.1[0].store(turn::current_tag() as usize, Ordering::Release);
+        After::Ended
+    }
+
+    fn tag(&self) -> u64 {
+        self.0
+    }
+
+    fn ended(&self, _: Option<Raised>) {
+        self.1[1].store(turn::current_tag() as usize, Ordering::Release);
+    }
+}
+
+impl Drop for Tagged {
+    fn drop(&mut self) {
+        yield_now(); // a body that is being dropped is not told that it blocks
+        self.1[2].store(turn::current_tag() as usize, Ordering::Release);
+    }
+}
+
+#[test]
+fn code_knows_whose_turn_it_runs_in_until_the_body_is_dropped() {
+    with_runtimes(|runtime| {
+        let seen: Arc<[AtomicUsize; 3]> = Arc::new(std::array::from_fn(|_| AtomicUsize::new(99)));
+        let body = seen.clone();
+        runtime.handle().spawn_turn(|_| Tagged(7, body)).join().unwrap();
+        assert_eq!(seen.each_ref().map(|seen| seen.load(Ordering::Acquire)), [7, 7, 0]);
+        assert_eq!(runtime.run(turn::current_tag).unwrap(), 0, "a task that does not run in turns");
+    });
+    assert_eq!(turn::current_tag(), 0, "no task at all");
+}

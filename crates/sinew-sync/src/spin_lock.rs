@@ -19,6 +19,7 @@ use crate::{hint, thread};
 const LONGEST: u32 = 256;
 
 /// A lock for a few instructions.
+#[repr(C)]
 pub struct SpinLock<T> {
     locked: AtomicBool,
     value: UnsafeCell<T>,

@@ -164,6 +164,19 @@ impl<T> Receiver<T> {
         if recv.attempt() || block(&recv, Some(deadline))? { recv.output().map(Some) } else { Ok(None) }
     }
 
+    /// Like [`recv_until`](Receiver::recv_until), or without a deadline, for who waits for an actor by it: dumps say that, by
+    /// its local number and what of it is waited for.
+    #[doc(hidden)]
+    pub fn recv_of_actor(
+        &mut self,
+        deadline: Option<Instant>,
+        kind: WaitKind,
+        actor: u32,
+    ) -> Result<Option<T>, RecvError> {
+        let recv = RecvCase { channel: &self.channel, what: What::of_actor(kind, actor) };
+        if recv.attempt() || block(&recv, deadline)? { recv.output().map(Some) } else { Ok(None) }
+    }
+
     /// The value, if it is there.
     ///
     /// # Errors
@@ -185,7 +198,7 @@ impl<T> Receiver<T> {
     }
 
     fn operation(&mut self) -> RecvCase<'_, T> {
-        RecvCase { channel: &self.channel }
+        RecvCase { channel: &self.channel, what: What::at(WaitKind::RecvOneshot, &*self.channel) }
     }
 }
 
@@ -217,6 +230,7 @@ impl<'a, T> Source for &'a mut Receiver<T> {
 pub struct RecvCase<'a, T> {
     /// Borrowed from the only receiver for as long: nobody else takes the value.
     channel: &'a Channel<T>,
+    what: What,
 }
 
 impl<T> Awaited for RecvCase<'_, T> {
@@ -256,7 +270,7 @@ impl<T> Attempt for RecvCase<'_, T> {
     }
 
     fn what(&self) -> What {
-        What::at(WaitKind::RecvOneshot, self.channel)
+        self.what
     }
 }
 

@@ -80,8 +80,12 @@ kinds! {
     ReadableOrWritable = "readable or writable",
     /// Something to do, between two turns.
     Mailbox = "mailbox",
-    /// Room in a mailbox.
+    /// Room in the mailbox of an actor.
     SendMailbox = "send, mailbox",
+    /// An answer of an actor.
+    Ask = "ask",
+    /// The end of an actor.
+    ActorEnd = "end of an actor",
     /// The return of a blocking call.
     Blocking = "blocking call",
     /// That the task is cancelled; a case of a select.
@@ -98,6 +102,10 @@ impl WaitKind {
 
     pub(crate) fn is_of_a_descriptor(self) -> bool {
         matches!(self, WaitKind::Readable | WaitKind::Writable | WaitKind::ReadableOrWritable)
+    }
+
+    pub(crate) fn is_of_an_actor(self) -> bool {
+        matches!(self, WaitKind::SendMailbox | WaitKind::Ask | WaitKind::ActorEnd)
     }
 
     pub(crate) fn from_u8(number: u8) -> WaitKind {

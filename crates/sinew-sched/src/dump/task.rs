@@ -54,6 +54,8 @@ pub struct Wait {
     pub fd: Option<i32>,
     /// The task whose end it waits for.
     pub task: Option<TaskId>,
+    /// The local number of the actor whose answer, room or end it waits for.
+    pub actor: Option<u32>,
     /// When it goes on at the latest, on the clock of the runtime.
     pub deadline: Option<Instant>,
     /// The kinds of the cases of a select, up to eight.
@@ -68,6 +70,10 @@ pub struct TaskDump {
     pub id: TaskId,
     /// Its name, if it has one and has not ended.
     pub name: Option<String>,
+    /// The type of its body: of a task that was spawned with a closure, that of the closure. Empty if it has ended.
+    pub type_name: &'static str,
+    /// Bytes that its body takes, but for what it has on a stack or elsewhere.
+    pub size: usize,
     /// What it is doing.
     pub state: TaskState,
     /// Whether somebody woke it before it could park.
@@ -103,6 +109,11 @@ impl Shared {
         tasks
     }
 
+    /// The task with this id, if it has not ended; without its name.
+    pub(crate) fn dump_task(&self, id: TaskId) -> Option<TaskDump> {
+        self.look(id.slot(), self.clock.coarse()).filter(|task| task.id == id)
+    }
+
     /// The task in a slot, if there is one.
     fn look(&self, task: &Task, now: Instant) -> Option<TaskDump> {
         let seen = task.state.see()?;
@@ -136,9 +147,12 @@ impl Shared {
         let wait = noted.map(wait_of);
         let (fibers, backtrace) = (Vec::new(), Vec::new());
         let name = None; // which has a lock, taken once for all
+        let table = task.seen_table();
         let task_dump = TaskDump {
             id,
             name,
+            type_name: table.map_or("", |table| (table.type_name)()),
+            size: table.map_or(0, |table| table.size),
             state,
             notified,
             level,
@@ -164,9 +178,10 @@ fn wait_of(noted: Noted) -> Wait {
     let (kind, object) = (noted.what.kind(), noted.what.object());
     let task = (kind == WaitKind::Join).then(|| TaskId::new(object as u32, 0).slot().id());
     let fd = kind.is_of_a_descriptor().then_some(object as i32);
-    let has_address = object != 0 && fd.is_none() && !matches!(kind, WaitKind::Join | WaitKind::Sleep);
-    let object = has_address.then_some(object as usize);
-    Wait { kind, object, fd, task, deadline: noted.deadline(), cases: noted.cases() }
+    let actor = kind.is_of_an_actor().then_some(object as u32);
+    let is_number = fd.is_some() || actor.is_some() || matches!(kind, WaitKind::Join | WaitKind::Sleep);
+    let object = (object != 0 && !is_number).then_some(object as usize);
+    Wait { kind, object, fd, task, actor, deadline: noted.deadline(), cases: noted.cases() }
 }
 
 impl TaskState {
@@ -241,6 +256,9 @@ impl Wait {
         write!(f, "{}", self.kind)?;
         if let Some(task) = self.task {
             write!(f, " of task {task}")?;
+        }
+        if let Some(actor) = self.actor {
+            write!(f, ", actor {actor}")?;
         }
         if let Some(object) = self.object {
             write!(f, " at {object:#x}")?;

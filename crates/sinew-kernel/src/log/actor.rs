@@ -1,0 +1,58 @@
+//! The log actor: lines as messages, for who has only those.
+
+use sinew_core::payload::{Log as LogPayload, SystemPayload};
+use sinew_core::{ActorId, Kind, Level};
+
+use super::Line;
+use crate::actor::Flow;
+use crate::ctx::Ctx;
+use crate::error::SpawnError;
+use crate::mailbox::Policy;
+use crate::message::Message;
+use crate::node::{Inner, NodeRef};
+
+/// The log actor, which is started if there is none.
+pub(super) fn get(node: &'static Inner) -> Result<ActorId, SpawnError> {
+    let mut actor = node.log.actor.lock();
+    if let Some(id) = actor.filter(|id| node.table.get(*id).is_some()) {
+        return Ok(id);
+    }
+    // It never waits, so it is not blocked while its mailbox fills.
+    let options = NodeRef(node).actor().name("log").policy(Policy::DropNewest);
+    let started = options.spawn_raw(0, |dropped, message, ctx| {
+        say(message, ctx);
+        say_dropped(dropped, ctx);
+        Flow::Continue
+    })?;
+    Ok(*actor.insert(started.id()))
+}
+
+fn say(message: &Message, ctx: &Ctx) {
+    let node = ctx.node().0;
+    if message.kind != Kind::LOG {
+        return;
+    }
+    match LogPayload::decode(message.payload.bytes()) {
+        Ok(LogPayload { level, source, text }) => {
+            // Who sent it is known; who says so is not, unless nobody is known.
+            let source = if message.source.is_nobody() { source } else { message.source };
+            let task = node.table.get(source).and_then(|cell| node.handle.dump_task(cell.head().task()));
+            let target = task.map_or("", |task| task.type_name);
+            if node.log.filters.lets(level, source, target) {
+                node.log.put(node, Line::new(node.handle.now(), level, source, text));
+            }
+        }
+        Err(error) => {
+            node.log.say_own(node, Level::Warn, format_args!("{} sent no line: {error}", message.source));
+        }
+    }
+}
+
+/// Lines that did not fit into the mailbox are lost.
+fn say_dropped(said: &mut u32, ctx: &Ctx) {
+    let dropped = ctx.cell.lock().mail.dropped;
+    if dropped != *said {
+        ctx.node().0.log.lose(ctx.node().0, (dropped - *said).into());
+        *said = dropped;
+    }
+}

@@ -1,0 +1,157 @@
+//! Logging, and what is logged.
+
+use std::fmt;
+
+use sinew_core::{ActorId, Level};
+use sinew_sched::{BlockingError, blocking, turn};
+
+use super::{LevelFilter, OWN_TARGET, own_id};
+use crate::ctx::Ctx;
+use crate::error::SpawnError;
+use crate::node::{Inner, NodeRef};
+
+impl<M: Send + 'static> Ctx<'_, M> {
+    /// Logs a line of this actor, with the actor's type as its target. Never waits: see [`Logger`]. The text is made only if it
+    /// is logged.
+    ///
+    /// ```
+    /// use sinew_kernel::{Actor, Ctx, Flow, Level, Node};
+    ///
+    /// struct Divider;
+    /// impl Actor for Divider {
+    ///     type Msg = u32;
+    ///     fn handle(&mut self, by: u32, ctx: &mut Ctx<u32>) -> Flow {
+    ///         match 42u32.checked_div(by) {
+    ///             Some(result) => ctx.log(Level::Debug, format_args!("42 / {by} = {result}")),
+    ///             None => ctx.log(Level::Warn, "there is no division by zero"),
+    ///         }
+    ///         Flow::Continue
+    ///     }
+    /// }
+    ///
+    /// let node = Node::new();
+    /// node.spawn(Divider).unwrap().tell(0).unwrap();
+    /// // [2026-11-15T23:01:48.123Z] WARN [1.1] there is no division by zero
+    /// ```
+    pub fn log(&self, level: Level, text: impl fmt::Display) {
+        let head = &self.cell.head;
+        head.node.log.say(head.node, level, head.id, turn::current_type_name(), text);
+    }
+}
+
+impl NodeRef {
+    /// Logs a line: of the actor that runs the caller, or else of the node. Never waits: see [`Logger`].
+    pub fn log(self, level: Level, text: impl fmt::Display) {
+        self.logger().say(level, OWN_TARGET, text);
+    }
+
+    /// The node's log.
+    pub fn logger(self) -> Logger {
+        Logger(self.0)
+    }
+}
+
+/// The log of a node, by reference: what is logged, and how much was lost.
+///
+/// Whoever logs never waits. Lines are written by a task of the node, in the order in which they were logged; up to
+/// [so many](crate::Builder::log_capacity) wait for that. Beyond those they are lost, and the log says how many.
+///
+/// ```
+/// use sinew_kernel::{Level, LevelFilter, Node};
+///
+/// let node = Node::new();
+/// let log = node.logger();
+/// log.set_level(LevelFilter::Warn);
+/// log.set_target("app::db", LevelFilter::Debug); // and what is below it
+/// log.say(Level::Debug, "app::db::pool", "a connection is back");
+/// log.flush().unwrap();
+/// ```
+#[derive(Clone, Copy)]
+pub struct Logger(&'static Inner);
+
+impl Logger {
+    /// Logs a line with this target: of the actor that runs the caller, or else of the node.
+    pub fn say(self, level: Level, target: &str, text: impl fmt::Display) {
+        self.0.log.say(self.0, level, speaker(self.0), target, text);
+    }
+
+    /// From which level on lines are logged for which there is no other rule.
+    pub fn level(self) -> LevelFilter {
+        self.0.log.filters.all()
+    }
+
+    /// From which level on lines are logged for which there is no other rule, from now on.
+    pub fn set_level(self, level: impl Into<LevelFilter>) {
+        self.0.log.filters.change(|rules| rules.all = level.into());
+    }
+
+    /// From which level on lines of this actor are logged, until it ends. This rule goes before all others.
+    pub fn set_actor(self, actor: ActorId, level: impl Into<LevelFilter>) {
+        self.0.log.filters.change(|rules| rules.actors.insert(actor, level.into()));
+        if self.0.table.get(actor).is_none() {
+            self.unset_actor(actor); // nobody would ever
+        }
+    }
+
+    /// Takes the rule for an actor back.
+    pub fn unset_actor(self, actor: ActorId) {
+        self.0.log.filters.change(|rules| rules.actors.remove(&actor));
+    }
+
+    /// From which level on lines with this target, or one below it, are logged: `app::db` is also for `app::db::Pool`. Lines of
+    /// actors have their type as the target; the longest rule goes first.
+    pub fn set_target(self, target: &str, level: impl Into<LevelFilter>) {
+        self.0.log.filters.change(|rules| rules.targets.insert(target.into(), level.into()));
+    }
+
+    /// Takes the rule for a target back.
+    pub fn unset_target(self, target: &str) {
+        self.0.log.filters.change(|rules| rules.targets.remove(target));
+    }
+
+    /// How many lines were lost.
+    pub fn lost(self) -> u64 {
+        self.0.log.lost.load(sinew_sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Waits until every line that was logged before is written.
+    ///
+    /// # Errors
+    ///
+    /// If nothing may wait here, or not any more.
+    pub fn flush(self) -> Result<(), BlockingError> {
+        let node = self.0;
+        blocking(move || node.log.drain_all(node))
+    }
+
+    /// The log actor, which logs what it is sent as [`Kind::LOG`](sinew_core::Kind::LOG), in the layout of
+    /// [`payload::Log`](sinew_core::payload::Log), as a line of who sent it. It is started when it is first asked for, under the
+    /// name `log`.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be started.
+    pub fn actor(self) -> Result<ActorId, SpawnError> {
+        super::actor::get(self.0)
+    }
+}
+
+#[cfg(feature = "tracing")]
+impl Logger {
+    pub(super) fn node(self) -> &'static Inner {
+        self.0
+    }
+}
+
+impl fmt::Debug for Logger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (level, lost) = (self.level(), self.lost());
+        f.debug_struct("Logger").field("level", &level).field("lost", &lost).finish_non_exhaustive()
+    }
+}
+
+/// The actor of this node that runs the caller, or else the node.
+pub(super) fn speaker(node: &Inner) -> ActorId {
+    let actor = ActorId::from_u64(turn::current_tag());
+    if actor.node() == node.id && !actor.is_nobody() { actor } else { own_id(node) }
+}

@@ -1,0 +1,322 @@
+//! Models of the mailbox and of the end of an actor: see `sinew_sync::model`.
+//!
+//! The task of an actor is a thread here, and its state word a flag: whoever wakes it sets the flag, and its turn ends by
+//! waiting for that. Cells are those of production, of a node whose runtime never runs.
+
+use std::collections::VecDeque;
+
+use sinew_core::ExitReason;
+use sinew_sched::chan::oneshot;
+use sinew_sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use sinew_sync::thread::{self, Thread};
+use sinew_sync::{Arc, Mutex, ShortLock, model};
+
+use crate::actor::{Actor, Flow};
+use crate::ctx::Ctx;
+use crate::event::{Event, Exit, MonitorId, Relation};
+use crate::mailbox::{Mail, Policy, Put, Taken};
+use crate::node::{LocalNode, Node};
+use crate::{ActorRef, end, stop};
+
+/// A mailbox, and what wakes its actor.
+struct Box_ {
+    mail: ShortLock<Mail<u32, u32>>,
+    begun: AtomicU32,
+    woken: AtomicBool,
+    actor: Mutex<Option<Thread>>,
+}
+
+impl Box_ {
+    fn new(capacity: u32, policy: Policy) -> Arc<Box_> {
+        Arc::new(Box_ {
+            mail: ShortLock::new(Mail::new(capacity, policy)),
+            begun: AtomicU32::new(0),
+            woken: AtomicBool::new(true),
+            actor: Mutex::new(None),
+        })
+    }
+
+    fn wake(&self) {
+        self.woken.store(true, Ordering::Release);
+        let actor = self.actor.lock().clone();
+        actor.into_iter().for_each(|actor| actor.unpark());
+    }
+
+    /// The turn is over, until somebody wakes the actor.
+    fn idle(&self) {
+        while !self.woken.swap(false, Ordering::Acquire) {
+            thread::park();
+        }
+    }
+
+    /// The turn blocks, and uses up what woke it.
+    fn blocks(&self) {
+        let admitted = {
+            let mut mail = self.mail.lock();
+            mail.stay_awake();
+            mail.admit(self.begun.load(Ordering::Relaxed))
+        };
+        admitted.tell();
+        thread::yield_now();
+        self.woken.store(false, Ordering::Relaxed);
+    }
+
+    fn begin(&self) {
+        self.begun.store(self.begun.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Sends, and waits if there is no room. The message, if it comes back.
+    fn send(&self, message: u32, ticket: u64) -> Option<u32> {
+        let mut mail = self.mail.lock();
+        match mail.put(message, || self.begun.load(Ordering::Relaxed)) {
+            Put::In(wake) => {
+                drop(mail);
+                if wake {
+                    self.wake();
+                }
+                None
+            }
+            Put::Full(message) => {
+                let (sender, mut receiver) = oneshot::channel();
+                mail.wait(ticket, message, sender);
+                drop(mail);
+                receiver.recv().unwrap()
+            }
+            Put::Closed(message) => Some(message),
+            Put::Instead(..) | Put::Dropped(_) => unreachable!("it parks"),
+        }
+    }
+
+    /// Turns until so many messages were handled; every second one blocks.
+    fn run(&self, messages: usize, more: bool) -> Vec<u32> {
+        *self.actor.lock() = Some(thread::current());
+        let mut handled = Vec::new();
+        let mut batch = VecDeque::new();
+        let mut blocked = false;
+        self.idle();
+        while handled.len() < messages {
+            let (message, last) = match batch.pop_front() {
+                Some(message) => (message, false),
+                None => {
+                    let (taken, admitted) = {
+                        let mut mail = self.mail.lock();
+                        mail.take(self.begun.load(Ordering::Relaxed), &mut batch, more)
+                    };
+                    admitted.tell();
+                    match taken {
+                        Taken::Batch => continue,
+                        Taken::One(message, last) => (message, last),
+                        Taken::Nothing => {
+                            self.idle();
+                            blocked = false;
+                            continue;
+                        }
+                        Taken::Event(_) | Taken::End => unreachable!("nobody sends events or closes"),
+                    }
+                }
+            };
+            self.begin();
+            handled.push(message);
+            if handled.len() % 2 == 0 {
+                blocked = true;
+                self.blocks();
+            }
+            if last && !blocked && handled.len() < messages {
+                self.idle();
+            }
+        }
+        handled
+    }
+}
+
+fn everything_arrives(name: &str, capacity: u32, more: bool) {
+    model(name, move || {
+        let mail = Box_::new(capacity, Policy::Park);
+        let senders: Vec<_> = (0..2)
+            .map(|sender| {
+                let mail = mail.clone();
+                thread::spawn(move || {
+                    for n in 0..3 {
+                        assert_eq!(mail.send(sender * 10 + n, u64::from(sender * 10 + n)), None);
+                    }
+                })
+            })
+            .collect();
+        let handled = mail.run(6, more);
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+        for sender in 0..2 {
+            let own: Vec<u32> = handled.iter().copied().filter(|n| n / 10 == sender).collect();
+            assert_eq!(own, (0..3).map(|n| sender * 10 + n).collect::<Vec<_>>());
+        }
+    });
+}
+
+/// Whoever puts something in wakes the actor if that has seen an empty mailbox, and a sender that waits gets room.
+#[test]
+fn mailbox_wakes_its_actor() {
+    everything_arrives("mailbox_wakes_its_actor", 8, false);
+}
+
+#[test]
+fn mailbox_wakes_its_actor_in_batches() {
+    everything_arrives("mailbox_wakes_its_actor_in_batches", 8, true);
+}
+
+#[test]
+fn mailbox_of_one_forgets_no_sender() {
+    everything_arrives("mailbox_of_one_forgets_no_sender", 1, false);
+}
+
+#[test]
+fn mailbox_of_two_forgets_no_sender() {
+    everything_arrives("mailbox_of_two_forgets_no_sender", 2, true);
+}
+
+/// Senders that wait against the end of the actor, and against giving up: each message is handled, left, or given back.
+#[test]
+fn mailbox_sender_against_death() {
+    model("mailbox_sender_against_death", || {
+        let mail = Box_::new(1, Policy::Park);
+        let senders: Vec<_> = (0..2)
+            .map(|sender| {
+                let mail = mail.clone();
+                thread::spawn(move || mail.send(sender, u64::from(sender)).into_iter().collect::<Vec<_>>())
+            })
+            .collect();
+        let quitter = {
+            let mail = mail.clone();
+            thread::spawn(move || {
+                let (sender, mut receiver) = oneshot::channel();
+                let put = {
+                    let mut mail = mail.mail.lock();
+                    match mail.put(7, || 0) {
+                        Put::Full(message) => {
+                            mail.wait(7, message, sender);
+                            None
+                        }
+                        put => Some(put),
+                    }
+                };
+                match put {
+                    Some(Put::Closed(message)) => vec![message],
+                    Some(_) => vec![],
+                    None => {
+                        let withdrawn = mail.mail.lock().withdraw(7);
+                        match withdrawn {
+                            Some((message, _)) => vec![message],
+                            None => receiver.recv().unwrap().into_iter().collect(),
+                        }
+                    }
+                }
+            })
+        };
+        let mut batch = VecDeque::new();
+        let mut found = Vec::new();
+        let (taken, admitted) = mail.mail.lock().take(0, &mut batch, false);
+        admitted.tell();
+        if let Taken::One(message, _) = taken {
+            found.push(message);
+        }
+        let (waiting, left) = {
+            let mut mail = mail.mail.lock();
+            let waiting = mail.close();
+            (waiting, mail.drain().0)
+        };
+        for (message, sender) in waiting {
+            let _ = sender.send(Some(message));
+        }
+        found.extend(left);
+        for sender in senders.into_iter().chain([quitter]) {
+            found.extend(sender.join().unwrap());
+        }
+        found.sort_unstable();
+        assert_eq!(found, [0, 1, 7], "each is in one place");
+    });
+}
+
+struct Idle;
+
+impl Actor for Idle {
+    type Msg = u32;
+
+    fn handle(&mut self, _: u32, _: &mut Ctx<u32>) -> Flow {
+        Flow::Continue
+    }
+}
+
+/// A node whose actors never run. It is leaked: to end it would run them.
+fn node() -> &'static LocalNode {
+    Box::leak(Box::new(Node::builder().build_current_thread().unwrap()))
+}
+
+/// The exits that an actor was told.
+fn exits(actor: &ActorRef<u32>) -> Vec<Exit> {
+    let mut exits = Vec::new();
+    let mut state = actor.0.lock();
+    while let Some(event) = state.mail.take_event() {
+        if let crate::cell::Lane::Event(Event::Exit(exit)) = event {
+            exits.push(exit);
+        }
+    }
+    exits
+}
+
+/// A link and a monitor against an end, which two make at once: one exit each.
+#[test]
+fn end_against_link_and_monitor() {
+    model("end_against_link_and_monitor", || {
+        let node = node();
+        let (one, other) = (node.spawn(Idle).unwrap(), node.spawn(Idle).unwrap());
+        one.0.lock().life.more().traps = true;
+        let ends: Vec<_> = (0..2)
+            .map(|_| {
+                let other = other.clone();
+                thread::spawn(move || end::bury(&*other.0, ExitReason::Killed))
+            })
+            .collect();
+        let linked = end::link(node.0, one.id(), other.id()).is_ok();
+        let MonitorId(monitor) = end::monitor(&*one.0, other.id());
+        ends.into_iter().for_each(|end| end.join().unwrap());
+        let exits = exits(&one);
+        let count = |relation| exits.iter().filter(|exit| exit.relation == relation).count();
+        assert_eq!(count(Relation::Monitor(MonitorId(monitor))), 1);
+        assert!(count(Relation::Link) <= 1 && (!linked || count(Relation::Link) == 1));
+        assert!(one.0.lock().life.more().monitored.is_empty());
+        assert!(one.0.lock().life.more().links.is_empty());
+    });
+}
+
+/// A message by name against a stop and the end: it is accepted and left, or comes back; and the name is free at the end.
+#[test]
+fn send_against_stop_and_lookup() {
+    model("send_against_stop_and_lookup", || {
+        let node = node();
+        let actor = node.actor().name("it").spawn(Idle).unwrap();
+        let sender = {
+            let node = **node;
+            thread::spawn(move || {
+                let found = node.lookup("it");
+                let sent = found.is_some_and(|id| {
+                    node.send(id, sinew_core::Kind(1), crate::Payload::value(1_u32)).is_ok()
+                });
+                u64::from(sent)
+            })
+        };
+        let stopper = {
+            let any = actor.any();
+            thread::spawn(move || {
+                stop::stop(&any, ExitReason::Shutdown, true);
+                any.close(ExitReason::Shutdown);
+            })
+        };
+        end::bury(&*actor.0, ExitReason::Killed);
+        assert!(node.lookup("it").is_none());
+        assert!(node.actor().name("it").spawn(Idle).is_ok(), "the name is free");
+        stopper.join().unwrap();
+        let accepted = sender.join().unwrap();
+        // What was sent to the second of the name is in its mailbox.
+        let second = node.lookup("it").and_then(|id| node.0.table.get(id)).unwrap();
+        let queued = second.see().queued as u64;
+        assert_eq!(node.dead_letter_count() + queued, accepted);
+    });
+}

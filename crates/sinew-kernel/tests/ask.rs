@@ -1,0 +1,255 @@
+//! Questions and answers (`docs/semantics.md`, A).
+
+mod kit;
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use kit::{Hooked, local, with_nodes};
+use sinew_kernel::{ActorRef, AskError, ExitReason, Flow, Node, Policy, Reply, Unsent};
+use sinew_sched::{ManualClock, Reason, Runtime, spawn_future};
+
+enum Ask {
+    Echo(u64, Reply<u64>),
+    Panic(Reply<u64>),
+    Forget(Reply<u64>),
+    Keep(Reply<u64>),
+    HandOn(ActorRef<Ask>, Reply<u64>),
+    /// Asks the first of these about the rest; of none it knows.
+    Of(Vec<ActorRef<Ask>>, Reply<Result<u64, AskError>>),
+    Stop(Reply<u64>),
+}
+
+fn oracle() -> Hooked<Ask> {
+    let mut kept = Vec::new();
+    Hooked::new(move |ask, _| {
+        match ask {
+            Ask::Echo(n, reply) => reply.send(n),
+            Ask::Panic(_reply) => panic!("asked to"),
+            Ask::Forget(reply) => drop(reply),
+            Ask::Keep(reply) => kept.push(reply),
+            Ask::HandOn(to, reply) => to.tell(Ask::Panic(reply)).unwrap(),
+            Ask::Of(mut path, reply) if !path.is_empty() => {
+                let next = path.remove(0);
+                let answer = next.ask_timeout(|reply| Ask::Of(path, reply), Duration::from_secs(3));
+                reply.send(answer.and_then(|inner| inner));
+            }
+            Ask::Of(_, reply) => reply.send(Ok(1)),
+            Ask::Stop(reply) => {
+                kept.push(reply);
+                return Flow::Stop;
+            }
+        }
+        Flow::Continue
+    })
+}
+
+fn failed(error: &AskError) -> bool {
+    matches!(error, AskError::Stopped(ExitReason::Error(failure)) if failure.message == "asked to")
+}
+
+// A1
+#[test]
+fn a_question_is_answered() {
+    with_nodes(|node| {
+        let oracle = node.spawn(oracle()).unwrap();
+        let asked = oracle.clone();
+        let sum = node
+            .run(move || (0..1_000).map(|n| asked.ask(|reply| Ask::Echo(n, reply)).unwrap()).sum::<u64>());
+        assert_eq!(sum.unwrap(), 499_500);
+        assert_eq!(oracle.ask(|reply| Ask::Echo(7, reply)).unwrap(), 7, "from a plain thread");
+    });
+}
+
+// A2
+#[test]
+fn whoever_asks_a_dead_actor_gets_its_reason_at_once() {
+    with_nodes(|node| {
+        let oracle = node.spawn(oracle()).unwrap();
+        oracle.kill();
+        oracle.join().unwrap();
+        let error = oracle.ask(|reply| Ask::Echo(1, reply)).unwrap_err();
+        assert!(matches!(error, AskError::Stopped(ExitReason::Killed)), "{error}");
+    });
+}
+
+// A3
+#[test]
+fn whoever_asks_one_that_fails_gets_the_failure_at_once() {
+    with_nodes(|node| {
+        for _ in 0..20 {
+            let oracle = node.spawn(oracle()).unwrap();
+            let error = oracle.ask(Ask::Panic).unwrap_err();
+            assert!(failed(&error), "{error}");
+        }
+    });
+}
+
+// A3
+#[test]
+fn whoever_waits_behind_the_question_that_fails_gets_the_failure_as_well() {
+    with_nodes(|node| {
+        let oracle = node.spawn(oracle()).unwrap();
+        let askers: Vec<_> = (0..20)
+            .map(|_| {
+                let oracle = oracle.clone();
+                node.handle().spawn(move || oracle.ask(Ask::Panic).unwrap_err())
+            })
+            .collect();
+        for asker in askers {
+            let error = asker.join().unwrap();
+            assert!(failed(&error), "{error}");
+        }
+    });
+}
+
+// A4
+#[test]
+fn a_question_that_is_kept_until_the_actor_ends_is_answered_with_the_reason() {
+    with_nodes(|node| {
+        let oracle = node.spawn(oracle()).unwrap();
+        let asked = oracle.clone();
+        let asker = node.handle().spawn(move || asked.ask(Ask::Keep).unwrap_err());
+        let error = oracle.ask(Ask::Stop).unwrap_err();
+        assert!(matches!(error, AskError::Stopped(ExitReason::Normal)), "{error}");
+        let error = asker.join().unwrap();
+        assert!(matches!(error, AskError::Stopped(ExitReason::Normal)), "{error}");
+    });
+}
+
+// A4
+#[test]
+fn questions_in_the_mailbox_of_one_that_is_stopped_are_answered_with_the_reason() {
+    let (node, _clock) = local();
+    let oracle = node.spawn(oracle()).unwrap();
+    let askers: Vec<_> = (0..5)
+        .map(|_| {
+            let oracle = oracle.clone();
+            node.runtime().spawn(move || oracle.ask(Ask::Keep).unwrap_err())
+        })
+        .collect();
+    oracle.kill();
+    node.run_until_idle();
+    for asker in askers {
+        let error = asker.join().unwrap();
+        assert!(matches!(error, AskError::Stopped(ExitReason::Killed)), "{error}");
+    }
+}
+
+// A5
+#[test]
+fn a_question_that_is_dropped_is_answered_at_once() {
+    with_nodes(|node| {
+        let oracle = node.spawn(oracle()).unwrap();
+        let error = oracle.ask(Ask::Forget).unwrap_err();
+        assert!(matches!(error, AskError::NoReply), "{error}");
+        assert!(!oracle.is_dead());
+    });
+}
+
+// A6
+#[test]
+fn a_question_that_was_handed_on_to_one_that_fails_says_nothing_about_the_first() {
+    with_nodes(|node| {
+        let (first, second) = (node.spawn(oracle()).unwrap(), node.spawn(oracle()).unwrap());
+        let to = second.clone();
+        let error = first.ask(|reply| Ask::HandOn(to, reply)).unwrap_err();
+        assert!(matches!(error, AskError::NoReply), "{error}");
+        assert!(!first.is_dead());
+        second.join().unwrap();
+    });
+}
+
+// A7
+#[test]
+fn two_actors_that_ask_each_other_time_out_and_go_on() {
+    let clock = ManualClock::new();
+    let runtime = Runtime::builder().workers(2).manual_clock(&clock);
+    let node = Node::builder().runtime(runtime).build().unwrap();
+    let (one, other) = (node.spawn(oracle()).unwrap(), node.spawn(oracle()).unwrap());
+    let (asked, path) = (one.clone(), vec![other.clone(), one.clone()]);
+    let answer =
+        node.run(move || asked.ask_timeout(|reply| Ask::Of(path, reply), Duration::from_secs(60)).unwrap());
+    let answer = answer.unwrap();
+    assert!(matches!(answer, Err(AskError::TimedOut(_))), "{answer:?}");
+    for actor in [&one, &other] {
+        let asked = actor.clone();
+        assert_eq!(node.run(move || asked.ask(|reply| Ask::Echo(1, reply)).unwrap()).unwrap(), 1);
+    }
+}
+
+// A8
+#[test]
+fn a_question_without_an_answer_times_out() {
+    let clock = ManualClock::new();
+    let node = Node::builder().runtime(Runtime::builder().manual_clock(&clock)).build().unwrap();
+    let oracle = node.spawn(oracle()).unwrap();
+    let error = node.run(move || oracle.ask(Ask::Keep).unwrap_err()).unwrap();
+    assert!(matches!(error, AskError::TimedOut(time) if time == Duration::from_secs(5)), "{error}");
+}
+
+// A9
+#[test]
+fn nobody_asks_inside_the_poll_of_a_future_and_the_question_is_not_sent() {
+    with_nodes(|node| {
+        let (seen, questions) = mpsc::channel();
+        let actor = Hooked::<Reply<u64>>::new(move |reply, _| {
+            seen.send(()).unwrap();
+            reply.send(1);
+            Flow::Continue
+        });
+        let actor = node.spawn(actor).unwrap();
+        let asked = actor.clone();
+        let error = node.run(|| spawn_future(async move { asked.ask(|reply| reply) }).join().unwrap());
+        let error = error.unwrap().unwrap_err();
+        assert!(
+            matches!(&error, AskError::Refused(refused) if refused.reason() == Reason::InsidePoll),
+            "{error}"
+        );
+        actor.drain();
+        actor.join().unwrap();
+        assert!(questions.try_recv().is_err());
+    });
+}
+
+// A10
+#[test]
+fn a_question_for_a_full_mailbox_is_as_its_policy_has_it() {
+    let (node, clock) = local();
+    clock.hold(true);
+    for policy in [Policy::Refuse, Policy::Park, Policy::DropNewest] {
+        let oracle = node.actor().mailbox(1).policy(policy).spawn(oracle()).unwrap();
+        oracle.tell(Ask::Echo(1, reply_to_nobody())).unwrap();
+        let asked = oracle.clone();
+        // The asker runs before the actor does.
+        let asker = node.runtime().spawn(move || asked.ask(|reply| Ask::Echo(2, reply)));
+        node.run_until_idle();
+        match (policy, asker.join().unwrap()) {
+            (_, Ok(2)) => (), // there was room by then
+            (Policy::Refuse, Err(AskError::Unsent(Unsent::Full))) => (),
+            (Policy::DropNewest, Err(AskError::NoReply)) => (),
+            (policy, outcome) => panic!("{policy:?}: {outcome:?}"),
+        }
+    }
+}
+
+/// A reply that nobody waits for.
+fn reply_to_nobody() -> Reply<u64> {
+    let node = Node::new();
+    let (send, receive) = mpsc::channel();
+    let actor = Hooked::<Reply<u64>>::new(move |reply, _| {
+        send.send(reply).unwrap();
+        Flow::Continue
+    });
+    let actor = node.spawn(actor).unwrap();
+    let _ = actor.ask_timeout(|reply| reply, Duration::from_millis(1));
+    receive.recv().unwrap()
+}
+
+// A11
+#[test]
+fn whoever_has_a_question_can_see_that_nobody_waits_for_it() {
+    let reply = reply_to_nobody();
+    assert!(reply.is_abandoned());
+    reply.send(1);
+}

@@ -1,0 +1,193 @@
+//! Input that is wrong, and limits that are reached (`docs/semantics.md`, E).
+
+mod kit;
+
+use std::time::Duration;
+
+use kit::{Hooked, keeper, local, spin_until, with_nodes};
+use sinew_kernel::{
+    Actor, ActorId, Ctx, ExitReason, Flow, Kind, Message, Node, NodeId, Payload, Policy, SpawnError, Unsent,
+};
+use sinew_sched::Runtime;
+
+// E1
+#[test]
+fn messages_to_nobody_unknown_and_dead_ids_come_back() {
+    with_nodes(|node| {
+        let actor = node.spawn(keeper().0).unwrap();
+        actor.kill();
+        actor.join().unwrap();
+        spin_until(|| node.actor_count() == 0);
+        let unknown = ActorId::new(node.id(), 0x7fff_fff0);
+        for dest in [ActorId::NOBODY, actor.id(), unknown, ActorId::new(node.id(), 0)] {
+            let error = node.send(dest, Kind(7), &b"lost"[..]).unwrap_err();
+            assert!(matches!(error.why, Unsent::Unknown(id) if id == dest), "{error}");
+            assert_eq!((error.message.dest, error.message.kind), (dest, Kind(7)));
+            assert_eq!(error.message.payload.bytes(), b"lost");
+            assert!(!node.stop(dest) && !node.kill(dest));
+        }
+        assert_eq!(node.dead_letter_count(), 0, "they were not accepted");
+    });
+}
+
+// E2
+#[test]
+fn an_id_of_another_node_never_reaches_an_actor_of_this_one() {
+    with_nodes(|node| {
+        let (actor, numbers) = keeper();
+        let actor = node.spawn(actor).unwrap();
+        let foreign = ActorId::new(NodeId(9), actor.id().local());
+        let error = node.send(foreign, Kind(7), Payload::value(kit::Work::Number(1))).unwrap_err();
+        assert!(matches!(error.why, Unsent::NoConnection(NodeId(9))), "{error}");
+        assert!(!node.stop(foreign) && !node.kill(foreign));
+        actor.drain();
+        assert_eq!(actor.join().unwrap(), ExitReason::Shutdown);
+        assert!(numbers.lock().unwrap().is_empty());
+    });
+}
+
+// E3
+#[test]
+fn a_value_that_is_refused_comes_back_as_it_was_sent() {
+    let (node, _clock) = local();
+    let full = node.actor().mailbox(1).policy(Policy::Refuse).spawn(keeper().0).unwrap();
+    let (work, key, _entered) = kit::wait();
+    full.tell(work).unwrap();
+    node.run_until_idle();
+    full.tell(kit::Work::Number(1)).unwrap();
+    let id = full.id();
+    let sender = node.actor().spawn_raw((), move |(), _: &Message, ctx: &mut Ctx| {
+        let error = ctx.send(id, Kind(42), Payload::value(kit::Work::Number(7))).unwrap_err();
+        assert!(matches!(error.why, Unsent::Full), "{error}");
+        let message = error.message;
+        assert_eq!((message.source, message.dest, message.kind), (ctx.id(), id, Kind(42)));
+        assert_eq!(kit::number(message.payload.downcast().unwrap()), 7);
+        Flow::Stop
+    });
+    let sender = sender.unwrap();
+    node.send(sender.id(), Kind(1), &b""[..]).unwrap();
+    node.run_until_idle();
+    assert_eq!(sender.join().unwrap(), ExitReason::Normal);
+    key.open();
+    node.run_until_idle();
+}
+
+// E3
+#[test]
+fn a_value_that_comes_too_late_comes_back_with_its_kind() {
+    let (node, _clock) = local();
+    let actor = node.spawn(Hooked::<u64>::new(|_, _| Flow::Continue)).unwrap();
+    actor.kill();
+    let error = node.send(actor.id(), Kind(42), Payload::value(7_u64)).unwrap_err();
+    assert!(matches!(error.why, Unsent::Stopped(ExitReason::Killed)), "{error}");
+    assert_eq!(error.message.kind, Kind(42));
+    assert_eq!(error.message.payload.downcast::<u64>().unwrap(), 7);
+    node.run_until_idle();
+}
+
+// E4
+#[test]
+fn a_value_of_another_type_is_a_raw_message() {
+    struct Picky(std::sync::mpsc::Sender<&'static str>);
+    impl Actor for Picky {
+        type Msg = u64;
+        fn handle(&mut self, _: u64, _: &mut Ctx<u64>) -> Flow {
+            self.0.send("typed").unwrap();
+            Flow::Continue
+        }
+        fn raw(&mut self, message: Message, _: &mut Ctx<u64>) -> Flow {
+            assert!(message.payload.downcast::<u32>().is_ok() || message.kind == Kind(2));
+            self.0.send("raw").unwrap();
+            Flow::Continue
+        }
+    }
+    let (node, _clock) = local();
+    let (seen, kinds) = std::sync::mpsc::channel();
+    let actor = node.spawn(Picky(seen)).unwrap();
+    node.send(actor.id(), Kind(1), Payload::value(1_u64)).unwrap();
+    node.send(actor.id(), Kind(1), Payload::value(1_u32)).unwrap();
+    node.send(actor.id(), Kind(2), vec![0; 100_000]).unwrap();
+    node.run_until_idle();
+    assert_eq!(kinds.try_iter().collect::<Vec<_>>(), ["typed", "raw", "raw"]);
+}
+
+// E5
+#[test]
+fn a_mailbox_for_nothing_is_refused() {
+    with_nodes(|node| {
+        let error = node.actor().mailbox(0).spawn(keeper().0).unwrap_err();
+        assert_eq!(error, SpawnError::NoCapacity);
+        assert_eq!(node.actor_count(), 0);
+    });
+}
+
+// E6
+#[test]
+fn a_node_has_no_more_actors_than_it_may_and_room_again_when_some_have_ended() {
+    for workers in [1, 2, 8] {
+        let runtime = Runtime::builder().workers(workers);
+        let node = Node::builder().max_actors(10).runtime(runtime).build().unwrap();
+        let storms: Vec<_> = (0..4)
+            .map(|_| {
+                let node = kit::ByRef::node_ref(&node);
+                node.handle().spawn(move || {
+                    let mut refused = 0;
+                    for _ in 0..200 {
+                        match node.spawn(keeper().0) {
+                            Ok(actor) => {
+                                assert!(node.actor_count() <= 10 + 4, "those that are being refused count");
+                                actor.kill();
+                                if actor.id().local() % 2 == 0 {
+                                    actor.join().unwrap();
+                                }
+                            }
+                            Err(SpawnError::TooMany(_)) => refused += 1,
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                    refused
+                })
+            })
+            .collect();
+        storms.into_iter().for_each(|storm| drop(storm.join().unwrap()));
+        spin_until(|| node.actor_count() == 0);
+        let actors: Vec<_> = (0..10).map(|_| node.spawn(keeper().0).unwrap()).collect();
+        let error = node.spawn(keeper().0).unwrap_err();
+        assert!(matches!(error, SpawnError::TooMany(10)), "{error}");
+        actors[0].kill();
+        actors[0].join().unwrap();
+        spin_until(|| node.actor_count() == 9);
+        node.spawn(keeper().0).unwrap();
+    }
+}
+
+// E7
+#[test]
+fn a_child_of_one_that_has_ended_is_refused() {
+    let (node, _clock) = local();
+    let (sent, spawns) = std::sync::mpsc::channel();
+    let parent = Hooked::<u64>::new(|_, _| Flow::Continue)
+        .started(|(), _| Flow::Stop)
+        .stopping(move |_, ctx| sent.send(ctx.child().spawn(keeper().0).map(drop)).unwrap());
+    let parent = node.spawn(parent).unwrap();
+    node.run_until_idle();
+    assert_eq!(spawns.recv().unwrap(), Err(SpawnError::ParentEnded(parent.id())));
+    assert_eq!(node.actor_count(), 0);
+}
+
+// E8
+#[test]
+fn joins_that_time_out_leave_nothing_behind() {
+    let (node, clock) = local();
+    clock.hold(true);
+    let actor = node.spawn(keeper().0).unwrap();
+    let joined = actor.clone();
+    let joiner = node
+        .runtime()
+        .spawn(move || (0..1_000).all(|_| joined.join_timeout(Duration::ZERO).unwrap().is_none()));
+    node.run_until_idle();
+    assert!(joiner.join().unwrap());
+    actor.stop();
+    node.run_until_idle();
+    assert_eq!(actor.join().unwrap(), ExitReason::Shutdown);
+}

@@ -1,0 +1,80 @@
+//! Ids of actors (`docs/semantics.md`, I).
+
+mod kit;
+
+use std::collections::BTreeSet;
+
+use kit::{Hooked, keeper, with_nodes};
+use sinew_kernel::{ActorId, Flow, Kind, Node, NodeId};
+
+// I1, I2
+#[test]
+fn an_id_is_its_node_and_a_local_number_and_none_is_nobody() {
+    let node = Node::builder().id(7).build().unwrap();
+    let actor = node.spawn(keeper().0).unwrap();
+    let id = actor.id();
+    assert_eq!(id.node(), NodeId(7));
+    assert_eq!(id.to_string(), format!("7.{}", id.local()));
+    assert_eq!(id.as_u64(), 7 << 32 | u64::from(id.local()));
+    assert!(!id.is_nobody() && ActorId::NOBODY.is_nobody());
+    assert_ne!(id.local(), 0);
+}
+
+// I3
+#[test]
+fn no_id_is_used_again_however_actors_come_and_go() {
+    with_nodes(|node| {
+        let spawners: Vec<_> = (0..4)
+            .map(|_| {
+                let node = kit::ByRef::node_ref(node);
+                node.handle().spawn(move || {
+                    (0..kit::rounds(20_000))
+                        .map(|_| {
+                            let actor = node.spawn(Hooked::<u64>::new(|_, _| Flow::Stop)).unwrap();
+                            actor.kill();
+                            actor.join().unwrap();
+                            actor.id().as_u64()
+                        })
+                        .collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        let ids: Vec<u64> = spawners.into_iter().flat_map(|spawner| spawner.join().unwrap()).collect();
+        let distinct: BTreeSet<u64> = ids.iter().copied().collect();
+        assert_eq!(distinct.len(), ids.len());
+        assert!(!distinct.contains(&0));
+    });
+}
+
+// I4
+#[test]
+fn an_id_leads_to_its_actor_until_that_has_ended_and_to_nobody_after() {
+    with_nodes(|node| {
+        let actors: Vec<_> = (0..1_000).map(|_| node.spawn(keeper().0).unwrap()).collect();
+        for actor in &actors {
+            node.send(actor.id(), Kind(1), &b"here"[..]).unwrap();
+        }
+        for actor in actors.iter().step_by(2) {
+            actor.drain();
+            actor.join().unwrap();
+        }
+        for (n, actor) in actors.iter().enumerate() {
+            // One that has ended this moment may still be known, as one that has ended.
+            assert_eq!(node.send(actor.id(), Kind(1), &b"here"[..]).is_ok(), n % 2 == 1);
+            assert_eq!(actor.is_dead(), n % 2 == 0);
+        }
+    });
+}
+
+// I5
+#[test]
+fn a_reference_outlives_its_actor_and_keeps_its_id() {
+    with_nodes(|node| {
+        let actor = node.spawn(keeper().0).unwrap();
+        let (id, other) = (actor.id(), actor.clone());
+        actor.kill();
+        actor.join().unwrap();
+        assert_eq!((other.id(), other.is_dead()), (id, true));
+        assert!(other.tell(kit::Work::Number(1)).is_err());
+    });
+}

@@ -1,0 +1,147 @@
+//! Processes (`docs/semantics.md`, R).
+
+mod kit;
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use kit::{Watchdog, local, with_nodes};
+use sinew_kernel::{ExitReason, Flow, Node, Process, Received, Why};
+use sinew_sched::{ManualClock, Runtime};
+
+// R1
+#[test]
+fn a_process_receives_where_it_likes_and_ends_when_its_body_returns() {
+    with_nodes(|node| {
+        let process = node.actor().spawn_process(|own: &mut Process<u64>| {
+            let sum: u64 = (0..10).map(|_| own.recv().unwrap().message().unwrap()).sum();
+            Flow::Exit(ExitReason::Limit(sum.to_string().into()))
+        });
+        let process = process.unwrap();
+        (0..10).for_each(|n| process.tell(n).unwrap());
+        assert_eq!(process.join().unwrap(), ExitReason::Limit("45".into()));
+    });
+}
+
+// R2
+#[test]
+fn what_is_not_wanted_stays_in_its_order() {
+    with_nodes(|node| {
+        let process = node.actor().spawn_process(|own: &mut Process<u64>| {
+            let even = |received: &Received<u64>| matches!(received, Received::Message(n) if n % 2 == 0);
+            let mut order = Vec::new();
+            (0..5).for_each(|_| order.extend(own.recv_where(even).unwrap().message()));
+            (0..5).for_each(|_| order.extend(own.recv().unwrap().message()));
+            assert_eq!(order, [0, 2, 4, 6, 8, 1, 3, 5, 7, 9]);
+            Flow::Stop
+        });
+        let process = process.unwrap();
+        (0..10).for_each(|n| process.tell(n).unwrap());
+        assert_eq!(process.join().unwrap(), ExitReason::Normal);
+    });
+}
+
+// R3
+#[test]
+fn a_receive_with_a_timeout_ends_without_a_message() {
+    let clock = ManualClock::new();
+    let node = Node::builder().runtime(Runtime::builder().manual_clock(&clock)).build().unwrap();
+    let process = node.actor().spawn_process(|own: &mut Process<u64>| {
+        assert!(own.recv_timeout(Duration::from_secs(3600)).unwrap().is_none());
+        let wanted = |received: &Received<u64>| matches!(received, Received::Message(7));
+        own.ctx().me().try_tell(1).unwrap();
+        assert!(own.recv_where_timeout(wanted, Duration::from_secs(3600)).unwrap().is_none());
+        assert_eq!(own.recv().unwrap().message(), Some(1));
+        Flow::Stop
+    });
+    assert_eq!(process.unwrap().join().unwrap(), ExitReason::Normal);
+}
+
+// R4
+#[test]
+fn messages_that_a_process_left_aside_are_dead_letters_when_it_ends() {
+    let (node, _clock) = local();
+    let letters = node.dead_letters();
+    let process = node.actor().spawn_process(|own: &mut Process<u64>| {
+        let last = |received: &Received<u64>| matches!(received, Received::Message(9));
+        own.recv_where(last).unwrap();
+        panic!("with nine left aside");
+    });
+    let process = process.unwrap();
+    (0..12).for_each(|n| process.tell(n).unwrap());
+    node.run_until_idle();
+    assert_eq!(node.dead_letter_count(), 11);
+    let letters: Vec<_> = letters.try_iter().collect();
+    assert_eq!(letters.len(), 11);
+    assert!(letters.iter().all(|letter| matches!(letter.why, Why::Ended(ExitReason::Error(_)))));
+}
+
+// R5
+#[test]
+fn a_process_is_asked_to_stop_and_may_finish() {
+    with_nodes(|node| {
+        let (waits, is_waiting) = mpsc::channel();
+        let process = node.actor().spawn_process(move |own: &mut Process<u64>| {
+            waits.send(()).unwrap();
+            match own.recv().unwrap() {
+                Received::Stop(reason) => Flow::Exit(reason),
+                other => panic!("{other:?}"),
+            }
+        });
+        let process = process.unwrap();
+        is_waiting.recv().unwrap();
+        process.stop();
+        assert_eq!(process.join().unwrap(), ExitReason::Shutdown);
+    });
+}
+
+// R6
+#[test]
+fn a_process_that_always_finds_a_message_can_be_killed() {
+    with_nodes(|node| {
+        let _watchdog = Watchdog::new("a process that spins on its mailbox".to_owned());
+        let process = node.actor().spawn_process(|own: &mut Process<u64>| {
+            loop {
+                // It never takes a stop for an answer, and after a drain there is always one.
+                if let Ok(Received::Message(n)) = own.recv() {
+                    own.ctx().me().try_tell(n).ok();
+                }
+            }
+        });
+        let process = process.unwrap();
+        (0..10).for_each(|n| process.tell(n).unwrap());
+        process.drain();
+        process.kill();
+        process.join().unwrap();
+        spin_until_none(node);
+        assert!(node.zombies().is_empty());
+    });
+}
+
+fn spin_until_none(node: &Node) {
+    kit::spin_until(|| node.actor_count() == 0);
+}
+
+// R7
+#[test]
+fn a_killed_process_unwinds_where_it_waits() {
+    with_nodes(|node| {
+        struct Noted(mpsc::Sender<()>);
+        impl Drop for Noted {
+            fn drop(&mut self) {
+                self.0.send(()).unwrap();
+            }
+        }
+        let (dropped, was_dropped) = mpsc::channel();
+        let process = node.actor().spawn_process(move |own: &mut Process<u64>| {
+            let _noted = Noted(dropped);
+            let _ = own.recv();
+            Flow::Stop
+        });
+        let process = process.unwrap();
+        process.kill();
+        assert_eq!(process.join().unwrap(), ExitReason::Killed);
+        // One that was killed before it ran has made nothing to drop.
+        drop(was_dropped);
+    });
+}

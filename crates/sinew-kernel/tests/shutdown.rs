@@ -1,0 +1,157 @@
+//! Ending a node (`docs/semantics.md`, H).
+
+mod kit;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use kit::{Hooked, Watchdog, Work, keeper, spin_until, wait};
+use sinew_kernel::{ExitReason, Flow, Node, SpawnError, Unsent};
+use sinew_sched::{Runtime, sleep};
+
+fn node(workers: usize) -> Node {
+    Node::builder().runtime(Runtime::builder().workers(workers)).build().unwrap()
+}
+
+// H1, H2
+#[test]
+fn a_shutdown_stops_every_actor_and_runs_its_hooks() {
+    for workers in [1, 2, 8] {
+        let _watchdog = Watchdog::new(format!("{workers} workers"));
+        let node = node(workers);
+        let stopped = Arc::new(AtomicU64::new(0));
+        let actors: Vec<_> = (0..100)
+            .map(|_| {
+                let (stopping, dropped) = (stopped.clone(), stopped.clone());
+                let actor = Hooked::<u64>::new(|_, _| Flow::Continue)
+                    .started(|(), ctx| {
+                        let _ = ctx.child().spawn(keeper().0); // the node may shut down by now
+                        Flow::Continue
+                    })
+                    .stopping(move |reason, _| {
+                        assert_eq!(*reason, ExitReason::Shutdown);
+                        stopping.fetch_add(1, Ordering::Relaxed);
+                    })
+                    .dropped(move || drop(dropped.fetch_add(1, Ordering::Relaxed)));
+                node.spawn(actor).unwrap()
+            })
+            .collect();
+        let report = node.shutdown(Duration::from_secs(30));
+        assert_eq!(report.left, 0);
+        assert_eq!(stopped.load(Ordering::Relaxed), 200);
+        for actor in actors {
+            assert_eq!(actor.join().unwrap(), ExitReason::Shutdown);
+        }
+    }
+}
+
+// H3
+#[test]
+fn a_node_that_shuts_down_starts_nothing() {
+    let node = node(2);
+    let by_ref = kit::ByRef::node_ref(&node);
+    let actor = node.spawn(keeper().0).unwrap();
+    let _ = node.shutdown(Duration::from_secs(30));
+    assert_eq!(by_ref.spawn(keeper().0).unwrap_err(), SpawnError::ShuttingDown);
+    let error = actor.tell(Work::Number(1)).unwrap_err();
+    assert!(matches!(error.why, Unsent::Stopped(ExitReason::Shutdown)), "{error}");
+    assert_eq!(by_ref.actor_count(), 0);
+}
+
+// H4
+#[test]
+fn a_shutdown_cancels_what_does_not_end_in_time() {
+    let _watchdog = Watchdog::new("a sleeper".to_owned());
+    let node = node(2);
+    let (actor, _) = keeper();
+    let actor = node.spawn(actor).unwrap();
+    let (entered, has_entered) = mpsc::channel();
+    let sleeper = move |_: &mut sinew_kernel::Ctx<Work>| {
+        entered.send(()).unwrap();
+        sleep(Duration::from_secs(3600));
+        Flow::Continue
+    };
+    actor.tell(Work::Do(Box::new(sleeper))).unwrap();
+    has_entered.recv().unwrap();
+    let report = node.shutdown(Duration::from_millis(50));
+    assert_eq!(report.left, 0);
+    assert_eq!(actor.join().unwrap(), ExitReason::Shutdown);
+}
+
+// H5
+#[test]
+fn whoever_waits_for_an_actor_that_outlives_its_node_is_told() {
+    let _watchdog = Watchdog::new("a spinner".to_owned());
+    let node = node(2);
+    let (actor, _) = keeper();
+    let actor = node.actor().mailbox(1).spawn(actor).unwrap();
+    let go = Arc::new(AtomicBool::new(false));
+    let (entered, has_entered) = mpsc::channel();
+    let wait_for = go.clone();
+    let spinner = move |_: &mut sinew_kernel::Ctx<Work>| {
+        entered.send(()).unwrap();
+        spin_until(|| wait_for.load(Ordering::Acquire));
+        Flow::Continue
+    };
+    actor.tell(Work::Do(Box::new(spinner))).unwrap();
+    has_entered.recv().unwrap();
+    actor.tell(Work::Number(1)).unwrap();
+    let (joined, waiting) = (actor.clone(), actor.clone());
+    let joiner = std::thread::spawn(move || joined.join().unwrap());
+    let sender = std::thread::spawn(move || waiting.tell(Work::Number(2)).unwrap_err().why);
+    let report = node.shutdown(Duration::from_millis(50));
+    assert_eq!(report.left, 1);
+    assert_eq!(joiner.join().unwrap(), ExitReason::Killed);
+    let why = sender.join().unwrap();
+    assert!(matches!(why, Unsent::Stopped(ExitReason::Killed)), "{why}");
+    go.store(true, Ordering::Release);
+}
+
+// H6
+#[test]
+fn a_shutdown_that_races_with_spawns_leaves_no_actor() {
+    for workers in [1, 2, 8] {
+        for _ in 0..kit::rounds(100) {
+            let _watchdog = Watchdog::new(format!("{workers} workers"));
+            let node = node(workers);
+            let by_ref = kit::ByRef::node_ref(&node);
+            let threads: Vec<_> = (0..2)
+                .map(|_| {
+                    std::thread::spawn(move || {
+                        let mut actors = Vec::new();
+                        while let Ok(actor) = by_ref.spawn(keeper().0) {
+                            actors.push(actor);
+                        }
+                        actors
+                    })
+                })
+                .collect();
+            let started = std::time::Instant::now();
+            let report = node.shutdown(Duration::from_secs(60));
+            assert!(
+                started.elapsed() < Duration::from_secs(50),
+                "it has waited for an actor that nobody had stopped"
+            );
+            assert_eq!(report.left, 0);
+            for actor in threads.into_iter().flat_map(|thread| thread.join().unwrap()) {
+                actor.join().unwrap();
+            }
+            assert_eq!(by_ref.actor_count(), 0);
+        }
+    }
+}
+
+// H7
+#[test]
+fn dropping_a_node_shuts_it_down() {
+    let node = node(2);
+    let (actor, _) = keeper();
+    let actor = node.spawn(actor).unwrap();
+    let (work, key, entered) = wait();
+    actor.tell(work).unwrap();
+    entered.recv().unwrap();
+    key.open();
+    drop(node);
+    assert_eq!(actor.join().unwrap(), ExitReason::Shutdown);
+}
