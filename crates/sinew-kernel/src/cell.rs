@@ -28,7 +28,7 @@ use crate::limits::Queued;
 use crate::mailbox::{Admitted, Answer, Mail, Put, Taken};
 use crate::message::Message;
 use crate::node::Inner;
-use crate::notice::TypedNotice;
+use crate::notice::{Handled, TypedNotice};
 
 /// What is the same for all types of messages.
 #[repr(C)]
@@ -51,6 +51,8 @@ pub(crate) struct Head {
 pub(crate) const LANE: u8 = 1;
 /// Senders wait for room.
 pub(crate) const WAITING: u8 = 2;
+/// Services are to be told that what they told was handled.
+pub(crate) const OWES: u8 = 4;
 
 /// An actor whose messages are of type `M`. What senders write comes first.
 #[repr(C)]
@@ -257,9 +259,33 @@ impl<M: Send + 'static> Cell<M> {
     pub(crate) fn set_flags(&self, mail: &Mail<Entry<M>, Lane<M>>) {
         let lane = if mail.has_events() { LANE } else { 0 };
         let waiting = if mail.has_waiting() { WAITING } else { 0 };
-        if self.head.flags.load(Ordering::Relaxed) != lane | waiting {
-            self.head.flags.store(lane | waiting, Ordering::Relaxed);
+        let flags = self.head.flags.load(Ordering::Relaxed);
+        let now = lane | waiting | flags & OWES;
+        if flags != now {
+            self.head.flags.store(now, Ordering::Relaxed);
         }
+    }
+
+    /// The actor has handled what a service told it. The service is told so by [`settle`](Cell::settle). Only the actor's task does
+    /// this.
+    pub(crate) fn owe(&self, handled: Arc<dyn Handled>) {
+        let mut state = self.lock();
+        state.life.more().services.handled.push(handled);
+        self.set_flag(OWES);
+    }
+
+    /// The actor has come to a message of the queue, or to its end: services may tell it something again. Not before, or one that
+    /// always has something to tell would keep messages waiting. Only the actor's task does this.
+    pub(crate) fn settle(&self) {
+        if self.head.flags() & OWES == 0 {
+            return;
+        }
+        let handled = {
+            let mut state = self.lock();
+            self.head.flags.fetch_and(!OWES, Ordering::Relaxed);
+            state.life.more.as_mut().map(|more| std::mem::take(&mut more.services.handled))
+        };
+        handled.into_iter().flatten().for_each(Handled::handled);
     }
 
     /// The next message, if that is all there is to say; see [`Mail::pop`]. Only the actor's task asks.

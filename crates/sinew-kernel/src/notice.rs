@@ -4,6 +4,9 @@
 //! comes to it, the service says what there is to tell by then, or nothing if it was cancelled meanwhile. And the service is
 //! told when that has been handled. So an actor that is slow gets one message that says how much it missed, and its lane does
 //! not fill.
+//!
+//! The service is told so when the actor has come to its next message, or has none ([`Cell::settle`](crate::cell::Cell::settle)): what
+//! comes by the lane goes first, so one that tells something again at once would keep the messages waiting.
 
 use std::fmt;
 

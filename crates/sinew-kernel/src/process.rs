@@ -46,8 +46,6 @@ pub struct Process<'a, M: Send + 'static> {
     ctx: Ctx<'a, M>,
     /// What has come and was not wanted, oldest first.
     kept: VecDeque<Item<M>>,
-    /// Who is told that what was received last has been handled, when the next is received.
-    told: Option<Arc<dyn Handled>>,
 }
 
 /// What has come, and from where.
@@ -136,9 +134,6 @@ impl<'a, M: Send + 'static> Process<'a, M> {
         deadline: Option<Instant>,
         mut wanted: impl FnMut(&Received<M>) -> bool,
     ) -> Result<Option<Received<M>>, Refused> {
-        if let Some(told) = self.told.take() {
-            told.handled();
-        }
         let mut found = match self.kept.iter().position(|(received, _)| wanted(received)) {
             Some(at) => self.kept.remove(at),
             None => None,
@@ -154,7 +149,7 @@ impl<'a, M: Send + 'static> Process<'a, M> {
         Ok(found.map(|(received, origin)| {
             match origin {
                 Origin::Queue => self.ctx.cell.head.begin(),
-                Origin::Service(told) => self.told = Some(told),
+                Origin::Service(told) => self.ctx.cell.owe(told), // it is handled when the next is received
                 Origin::System => (),
             }
             received
@@ -168,6 +163,7 @@ impl<'a, M: Send + 'static> Process<'a, M> {
         loop {
             let item = match cell.take(&mut VecDeque::new(), false) {
                 Taken::One(entry, _) => {
+                    cell.settle();
                     (entry.open().map_or_else(Received::Raw, Received::Message), Origin::Queue)
                 }
                 Taken::Event(Lane::Typed(notice)) => match notice.message(&**cell) {
@@ -191,6 +187,7 @@ impl<'a, M: Send + 'static> Process<'a, M> {
                 },
                 Taken::End => (Received::Stop(cell.reason()), Origin::System),
                 Taken::Nothing => {
+                    cell.settle();
                     if !wait_until(|| cell.has_mail(), deadline, WaitKind::Mailbox)? {
                         return Ok(None);
                     }
@@ -246,7 +243,7 @@ where
     fn turn(&self) -> After {
         if let Some(body) = self.body.take() {
             end::started(&*self.cell);
-            let mut process = Process { ctx: Ctx::new(&self.cell), kept: VecDeque::new(), told: None };
+            let mut process = Process { ctx: Ctx::new(&self.cell), kept: VecDeque::new() };
             self.flow.set(body(&mut process));
         }
         After::Ended

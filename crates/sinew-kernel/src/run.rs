@@ -28,7 +28,7 @@ use sinew_sched::turn::{After, Turn, others_wait};
 use sinew_sync::Arc;
 
 use crate::actor::{Body, Flow};
-use crate::cell::{AnyCell, Cell, Entry, Head, LANE, Lane};
+use crate::cell::{AnyCell, Cell, Entry, Head, LANE, Lane, OWES};
 use crate::ctx::Ctx;
 use crate::end;
 use crate::event::Event;
@@ -91,13 +91,13 @@ impl<B: Body> Run<B> {
             Lane::Typed(notice) => {
                 let Some(message) = notice.message(&*self.cell) else { return Flow::Continue };
                 let flow = body.message(message, ctx);
-                notice.handled();
+                self.cell.owe(notice);
                 flow
             }
             Lane::Event(Event::Notice(notice)) => {
                 let Some(message) = notice.message(&*self.cell) else { return Flow::Continue };
                 let flow = body.raw(message, ctx);
-                notice.handled();
+                self.cell.owe(notice);
                 flow
             }
             Lane::Event(Event::Exit(exit)) => body.exit_of(exit, ctx),
@@ -151,9 +151,12 @@ impl<M: Send + 'static> Batch<'_, M> {
     /// The next message, if there are no events to see to first. Says whether it is known that there is nothing behind it.
     #[inline(always)]
     fn next(&mut self, last: &mut bool) -> Option<Entry<M>> {
+        let flags = self.cell.head.flags();
+        if flags & OWES != 0 {
+            return None;
+        }
         if !self.queue.is_empty() {
             // Senders that wait are let in half way: not one at a time.
-            let flags = self.cell.head.flags();
             if flags & LANE != 0 || flags != 0 && self.queue.len() == self.half {
                 return None;
             }
@@ -168,15 +171,19 @@ impl<M: Send + 'static> Batch<'_, M> {
         if let Some(event) = self.cell.attend() {
             return Taken::Event(event);
         }
-        loop {
+        let taken = loop {
             if let Some(entry) = self.queue.pop_front() {
-                return Taken::One(entry, false);
+                break Taken::One(entry, false);
             }
             match self.cell.take(&mut self.queue, !others_wait()) {
                 Taken::Batch => self.half = self.queue.len() / 2,
-                taken => return taken,
+                taken => break taken,
             }
+        };
+        if !matches!(taken, Taken::Event(_)) {
+            self.cell.settle();
         }
+        taken
     }
 }
 

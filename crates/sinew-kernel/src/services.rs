@@ -8,6 +8,7 @@ use sinew_sync::Arc;
 
 use crate::cell::Head;
 use crate::failure;
+use crate::notice::Handled;
 use crate::timer::{self, TimerId};
 use crate::timers::Expire;
 use crate::watch::Watch;
@@ -20,6 +21,8 @@ pub(crate) struct Owned {
     pub(crate) groups: BTreeSet<Name>,
     pub(crate) timers: BTreeMap<TimerId, Arc<dyn Expire>>,
     pub(crate) watches: BTreeMap<RawFd, Arc<Watch>>,
+    /// Whose notices it has handled, and who are not told so yet.
+    pub(crate) handled: Vec<Arc<dyn Handled>>,
 }
 
 impl Owned {

@@ -345,3 +345,35 @@ fn ten_thousand_descriptors_are_watched_at_once() {
         assert_eq!(watcher.unwrap().join().unwrap(), ExitReason::Normal);
     }
 }
+
+#[test]
+fn a_descriptor_that_is_always_ready_does_not_keep_messages_waiting() {
+    struct Busy(File, u32, u32);
+    impl Actor for Busy {
+        type Msg = ();
+        fn started(&mut self, ctx: &mut Ctx<()>) -> Flow {
+            ctx.watch_fd(&self.0, Interest::READ).unwrap();
+            Flow::Continue
+        }
+        fn handle(&mut self, (): (), _: &mut Ctx<()>) -> Flow {
+            self.1 += 1;
+            if self.1 == 100 { Flow::Stop } else { Flow::Continue }
+        }
+        fn raw(&mut self, _: Message, _: &mut Ctx<()>) -> Flow {
+            self.2 += 1;
+            assert!(self.2 <= self.1 + 10_000, "it is told and told, and gets no message");
+            Flow::Continue
+        }
+    }
+    for workers in [1, 2, 8] {
+        let node = node(workers);
+        let busy = node.spawn(Busy(File::open("/proc/self/exe").unwrap(), 0, 0)).unwrap();
+        let told = node.run(move || {
+            for _ in 0..100 {
+                busy.tell(()).unwrap();
+            }
+            busy.join().unwrap()
+        });
+        assert_eq!(told.unwrap(), ExitReason::Normal);
+    }
+}
