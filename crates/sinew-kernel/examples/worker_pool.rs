@@ -34,7 +34,7 @@ fn work(pool: &SupervisorRef, number: u64) -> Result<u64, AskError> {
         let Ok(worker) = pool.child_ref::<Job>(&place) else { continue }; // it is about to be restarted
         match worker.ask(|reply| Job { divisor: number % 10, reply }) {
             // It ended because of another's job, before it began this one, unless this is one that no worker survives.
-            Err(AskError::Stopped(_)) if number % 10 != 0 => (),
+            Err(AskError::Stopped(_)) if !number.is_multiple_of(10) => (),
             outcome => return outcome,
         }
     }

@@ -149,7 +149,9 @@ fn a_node_has_no_more_actors_than_it_may_and_room_again_when_some_have_ended() {
                 })
             })
             .collect();
-        storms.into_iter().for_each(|storm| drop(storm.join().unwrap()));
+        storms.into_iter().for_each(|storm| {
+            storm.join().unwrap();
+        });
         spin_until(|| node.actor_count() == 0);
         let actors: Vec<_> = (0..10).map(|_| node.spawn(keeper().0).unwrap()).collect();
         let error = node.spawn(keeper().0).unwrap_err();

@@ -56,8 +56,9 @@ fn a_shutdown_on_the_callers_thread_ends_all_actors_well() {
     let actors: Vec<_> = (0..10)
         .map(|_| {
             let stopped = stopped.clone();
-            let actor = Hooked::<Work>::new(|_, _| Flow::Continue)
-                .stopping(move |_, _| drop(stopped.fetch_add(1, Ordering::Relaxed)));
+            let actor = Hooked::<Work>::new(|_, _| Flow::Continue).stopping(move |_, _| {
+                stopped.fetch_add(1, Ordering::Relaxed);
+            });
             node.spawn(actor).unwrap()
         })
         .collect();

@@ -485,8 +485,9 @@ fn a_million_stops_at_once_end_every_actor_once() {
         let actors: Vec<_> = (0..count)
             .map(|_| {
                 let drops = drops.clone();
-                let actor = Hooked::<u64>::new(|_, _| Flow::Continue)
-                    .dropped(move || drop(drops.fetch_add(1, Ordering::Relaxed)));
+                let actor = Hooked::<u64>::new(|_, _| Flow::Continue).dropped(move || {
+                    drops.fetch_add(1, Ordering::Relaxed);
+                });
                 node.spawn(actor).unwrap()
             })
             .collect();

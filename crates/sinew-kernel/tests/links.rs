@@ -5,7 +5,7 @@ mod kit;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
-use kit::{Hooked, Work, keeper, local, spin_until, with_nodes};
+use kit::{Work, keeper, local, spin_until, with_nodes};
 use sinew_kernel::{ActorId, ActorRef, Ctx, Exit, ExitReason, Flow, Kind, Message, NodeRef, Relation};
 
 type Body = Box<dyn FnOnce(&mut Ctx<Work>) -> Flow + Send>;
@@ -218,7 +218,9 @@ fn two_linked_actors_that_are_killed_at_once_end_once_each() {
         for _ in 0..rounds {
             let actors = [(); 2].map(|()| {
                 let ended = ended.clone();
-                let body = keeper().0.dropped(move || drop(ended.fetch_add(1, Ordering::Relaxed)));
+                let body = keeper().0.dropped(move || {
+                    ended.fetch_add(1, Ordering::Relaxed);
+                });
                 node.spawn(body).unwrap()
             });
             let other = actors[1].id();

@@ -412,7 +412,7 @@ fn a_mailbox_of_one_passes_everything_on() {
         let total = sum.clone();
         let actor = node.actor().mailbox(1).spawn(Hooked::new(move |n: u64, _| {
             total.fetch_add(n, Ordering::Relaxed);
-            if n % 16 == 0 {
+            if n.is_multiple_of(16) {
                 yield_now();
             }
             Flow::Continue

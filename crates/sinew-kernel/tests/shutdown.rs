@@ -33,7 +33,9 @@ fn a_shutdown_stops_every_actor_and_runs_its_hooks() {
                         assert_eq!(*reason, ExitReason::Shutdown);
                         stopping.fetch_add(1, Ordering::Relaxed);
                     })
-                    .dropped(move || drop(dropped.fetch_add(1, Ordering::Relaxed)));
+                    .dropped(move || {
+                        dropped.fetch_add(1, Ordering::Relaxed);
+                    });
                 node.spawn(actor).unwrap()
             })
             .collect();

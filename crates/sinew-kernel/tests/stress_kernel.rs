@@ -103,7 +103,8 @@ fn no_message_is_lost_in_a_tree_whose_actors_are_killed_at_random() {
                     if task > 0 {
                         for _ in 0..16 {
                             let Some(actor) = &found else { break };
-                            let job = if random(&mut seed) % 4 == 0 { Job::Slow } else { Job::Quick };
+                            let job =
+                                if random(&mut seed).is_multiple_of(4) { Job::Slow } else { Job::Quick };
                             if actor.tell_timeout(job, Duration::from_millis(1)).is_ok() {
                                 books.accepted.fetch_add(1, Ordering::Relaxed);
                             }

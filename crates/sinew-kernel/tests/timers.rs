@@ -383,7 +383,7 @@ fn a_clock_that_jumps_over_several_periods_counts_them_all() {
         }
     });
     let actor = actor.unwrap();
-    let mut after = |duration| {
+    let after = |duration| {
         clock.advance(duration);
         node.run_until_idle();
         expirations.try_iter().collect::<Vec<_>>()

@@ -132,7 +132,7 @@ impl<M: Send + 'static> Actor for Hooked<M> {
 }
 
 /// What an actor is told to do.
-pub type Job = Box<dyn FnOnce(&mut Ctx<Work>) -> Flow + Send>;
+pub(crate) type Job = Box<dyn FnOnce(&mut Ctx<Work>) -> Flow + Send>;
 
 /// A message that is a number, or has the actor block until a gate is opened.
 pub(crate) enum Work {
