@@ -1,15 +1,15 @@
 //! Actors that send each other messages, as the peers' programs do.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use sinew_kernel::{Actor, ActorRef, Ctx, Flow, Node};
+use sinew_kernel::{Actor, ActorRef, ChildSpec, Ctx, Flow, Node, Strategy};
 use sinew_sched::chan::{Sender, bounded};
 use sinew_sched::{Runtime, spawn};
 
-use crate::measure::{occupied_bytes, report};
+use crate::measure::{occupied_bytes, report, report_as};
 use crate::{Bench, Number};
 
-pub(crate) const BENCHES: [Bench; 5] = [
+pub(crate) const BENCHES: [Bench; 6] = [
     Bench {
         name: "actor_pingpong",
         about: "two actors exchange a message",
@@ -104,6 +104,36 @@ pub(crate) const BENCHES: [Bench; 5] = [
             std::thread::sleep(std::time::Duration::from_secs(1));
             let used = occupied_bytes().saturating_sub(before);
             report("sinew", bench, used as f64 / count as f64);
+        },
+    },
+    Bench {
+        name: "restart",
+        about: "an actor panics at each message, and its supervisor starts another, which is sent the next",
+        metric: "restarts_per_s",
+        numbers: &[Number { name: "restarts", default: 20_000, small: 100 }],
+        run: |bench, numbers| {
+            let restarts = numbers[0];
+            std::panic::set_hook(Box::new(|_| {}));
+            let node = node();
+            let elapsed = node.run({
+                let node = *node;
+                move || {
+                    let (next, children) = bounded(1);
+                    let child = ChildSpec::new("crasher", move || Crasher(next.clone()));
+                    let supervisor = node.supervisor(Strategy::OneForOne);
+                    let supervisor = supervisor.max_restarts(u32::MAX, Duration::from_secs(1)).child(child);
+                    supervisor.start().expect("there is room");
+                    let mut child: ActorRef<()> = children.recv().expect("it starts");
+                    let start = Instant::now();
+                    for _ in 0..restarts {
+                        child.tell(()).expect("it lives");
+                        child = children.recv().expect("it is restarted");
+                    }
+                    start.elapsed().as_secs_f64()
+                }
+            });
+            let rate = restarts as f64 / elapsed.expect("it returns");
+            report_as("sinew", &format!("restart_{restarts}"), bench.metric, rate);
         },
     },
 ];
@@ -218,6 +248,22 @@ impl Actor for Skynet {
         self.sum += sum;
         self.left -= 1;
         if self.left == 0 { self.tell_parent(self.sum) } else { Flow::Continue }
+    }
+}
+
+/// Panics at each message.
+struct Crasher(Sender<ActorRef<()>>);
+
+impl Actor for Crasher {
+    type Msg = ();
+
+    fn started(&mut self, ctx: &mut Ctx<()>) -> Flow {
+        self.0.send(ctx.me()).expect("somebody waits");
+        Flow::Continue
+    }
+
+    fn handle(&mut self, (): (), _: &mut Ctx<()>) -> Flow {
+        panic!("crash")
     }
 }
 

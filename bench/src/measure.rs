@@ -47,15 +47,16 @@ fn compare_by(figure: fn(f64, f64) -> f64, name: &str, metric: &str, n: u64, sid
         }
     }
     for ((program, _), figures) in sides.iter().zip(figures) {
-        print(program, name, metric, median(figures));
+        report_as(program, name, metric, median(figures));
     }
 }
 
 pub(crate) fn report(program: &str, bench: &Bench, value: f64) {
-    print(program, bench.name, bench.metric, value);
+    report_as(program, bench.name, bench.metric, value);
 }
 
-fn print(program: &str, name: &str, metric: &str, value: f64) {
+/// [`report`] for a shape that has a number in the name of its figure.
+pub(crate) fn report_as(program: &str, name: &str, metric: &str, value: f64) {
     println!("RESULT {program} {name} {metric} {value:.2}");
 }
 
