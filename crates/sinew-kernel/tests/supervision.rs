@@ -671,6 +671,52 @@ fn two_first_children_with_one_key_are_refused() {
 }
 
 #[test]
+fn a_factory_whose_destructor_panics_does_not_end_the_supervisor() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("as ordered");
+        }
+    }
+    let lab = Lab::new();
+    let supervisor = lab.start(lab.node.supervisor(Strategy::OneForOne).child(lab.child("a")));
+    let (sup, log, bomb) = (supervisor.clone(), lab.log.clone(), Bomb);
+    lab.run(move || {
+        let spec = ChildSpec::new("b", move || {
+            let _ = &bomb;
+            Probe::new("b", &log)
+        });
+        sup.start_child(spec).unwrap();
+        sup.terminate_child("b").unwrap();
+        sup.delete_child("b").unwrap();
+        assert_eq!(sup.count_children().unwrap().specs, 1);
+    });
+}
+
+#[test]
+fn a_factory_that_is_killed_is_called_again() {
+    let lab = Lab::new();
+    let (made, mut calls) = (Arc::new(AtomicU32::new(0)), 0);
+    let (counted, log) = (made.clone(), lab.log.clone());
+    let spec = ChildSpec::new("a", move || {
+        calls += 1;
+        counted.store(calls, Ordering::Relaxed);
+        // Whoever is cancelled or killed in here ends here; the factory is put back as it is.
+        sinew_sched::sleep(Duration::MAX);
+        Probe::new("a", &log)
+    });
+    let supervisor = lab.node.supervisor(Strategy::OneForOne).max_restarts(2, SECOND).child(spec);
+    let supervisor = lab.start(supervisor);
+    for _ in 0..2 {
+        let id = lab.info(&supervisor, "a").id.unwrap();
+        lab.node.kill(id);
+        lab.node.run_until_idle();
+    }
+    assert_eq!(made.load(Ordering::Relaxed), 3);
+    assert_eq!(lab.info(&supervisor, "a").state, ChildState::Starting);
+}
+
+#[test]
 fn raw_behaviours_and_processes_are_restarted_like_actors() {
     let lab = Lab::new();
     let made = Arc::new(AtomicU32::new(0));

@@ -99,7 +99,8 @@ pub struct ChildCounts {
 /// A reference to a supervisor. It is cheap to clone and may outlive it.
 ///
 /// Its calls wait for the answer, up to 5 seconds. The supervisor answers at once, unless that is to say how a child has started
-/// or ended: who waits no longer for that leaves the child to its supervisor.
+/// or ended: who waits no longer for that leaves the child to its supervisor. A child that asks its own supervisor to stop it, or
+/// that asks for another to be started while it starts itself, waits for itself in vain.
 #[derive(Clone, Debug)]
 pub struct SupervisorRef(pub(super) ActorRef<Command>);
 

@@ -38,6 +38,7 @@ use crate::cell::AnyCell;
 use crate::ctx::Ctx;
 use crate::error::SpawnError;
 use crate::event::{Event, Exit, Relation};
+use crate::failure;
 use crate::message::Message;
 use crate::stop;
 use crate::timers::Fire;
@@ -167,16 +168,16 @@ impl Machine {
         for spec in specs {
             match machine.add(spec) {
                 Ok(place) => drop(machine.to_start.insert(place)),
-                Err(spec) => machine.duplicate = Some(spec.key),
+                Err(key) => machine.duplicate = Some(key),
             }
         }
         machine
     }
 
-    /// Adds a child, or gives it back if there is one with its key.
-    fn add(&mut self, spec: ChildSpec) -> Result<Place, ChildSpec> {
+    /// Adds a child. Its key, if there is one with the same.
+    fn add(&mut self, spec: ChildSpec) -> Result<Place, Box<str>> {
         if self.keys.contains_key(&spec.key) {
-            return Err(spec);
+            return Err(spec.key);
         }
         let place = self.next_place;
         self.next_place += 1;
@@ -195,11 +196,12 @@ impl Machine {
         Ok(place)
     }
 
-    fn remove(&mut self, place: Place) {
+    fn remove(&mut self, place: Place, ctx: &Ctx<'_, Command>) {
         self.to_start.remove(&place);
         self.to_stop.remove(&place);
         if let Some(child) = self.children.remove(&place) {
             self.keys.remove(&child.spec.key);
+            failure::contain("the destructor of a child's factory", &ctx.cell.head, || drop(child));
         }
     }
 
@@ -322,7 +324,7 @@ impl Machine {
             !new
         });
         if !kept || restart == Restart::Temporary {
-            self.remove(place);
+            self.remove(place, ctx);
         } else if !wanted && !asked_for && restart.should_restart(&reason) {
             self.failed(place, run, in_turn, ctx);
         }
@@ -420,7 +422,7 @@ impl Machine {
         }
         match self.add(spec) {
             Ok(place) => self.start_for(place, true, asked, ctx),
-            Err(spec) => asked.send(Err(SupervisorError::Exists(spec.key))),
+            Err(key) => asked.send(Err(SupervisorError::Exists(key))),
         }
     }
 
@@ -436,9 +438,9 @@ impl Machine {
         }
     }
 
-    fn delete_child(&mut self, key: &str) -> Result<(), SupervisorError> {
+    fn delete_child(&mut self, key: &str, ctx: &Ctx<'_, Command>) -> Result<(), SupervisorError> {
         let place = self.place_of_stopped(key)?;
-        self.remove(place);
+        self.remove(place, ctx);
         Ok(())
     }
 
@@ -478,7 +480,7 @@ impl Machine {
             self.forget((ticket, timer), ctx);
         }
         if new {
-            self.remove(place);
+            self.remove(place, ctx);
         }
         asked.send(Ok(()));
     }
@@ -528,7 +530,7 @@ impl Body for Machine {
             Command::StartChild(spec, asked) => self.start_child(*spec, asked, ctx),
             Command::RestartChild(key, asked) => self.restart_child(&key, asked, ctx),
             Command::TerminateChild(key, asked) => self.terminate_child(&key, asked, ctx),
-            Command::DeleteChild(key, asked) => asked.send(self.delete_child(&key)),
+            Command::DeleteChild(key, asked) => asked.send(self.delete_child(&key, ctx)),
             Command::WhichChildren(asked) => asked.send(self.which_children()),
             Command::CountChildren(asked) => asked.send(self.count_children()),
             Command::Child(key, asked) => {

@@ -265,7 +265,7 @@ where
     B: Body,
 {
     fn start(&self, spawn: Spawn) -> Result<ActorId, SpawnError> {
-        spawn.start_body(Made::New(self.0.share())).map(|actor| actor.id())
+        spawn.start_body(Lazy::New(self.0.share())).map(|actor| actor.id())
     }
 }
 
@@ -285,24 +285,24 @@ where
 }
 
 /// A body that is made when the actor starts.
-enum Made<F, B> {
+enum Lazy<F, B> {
     New(Slot<F>),
     /// The factory runs, or has failed.
-    Not,
-    Made(B),
+    Unmade,
+    Body(B),
 }
 
-impl<F, B> Made<F, B> {
+impl<F, B> Lazy<F, B> {
     #[inline]
     fn body(&mut self) -> &mut B {
         match self {
-            Made::Made(body) => body,
-            Made::New(_) | Made::Not => unreachable!("an actor that has no state has not started"),
+            Lazy::Body(body) => body,
+            Lazy::New(_) | Lazy::Unmade => unreachable!("an actor that has no state has not started"),
         }
     }
 }
 
-impl<F, B> Body for Made<F, B>
+impl<F, B> Body for Lazy<F, B>
 where
     F: FnMut() -> B + Send + 'static,
     B: Body,
@@ -310,9 +310,9 @@ where
     type Msg = B::Msg;
 
     fn started(&mut self, ctx: &mut Ctx<B::Msg>) -> Flow {
-        if let Made::New(slot) = std::mem::replace(self, Made::Not) {
+        if let Lazy::New(slot) = std::mem::replace(self, Lazy::Unmade) {
             match slot.with(|factory| factory()) {
-                Ok(body) => *self = Made::Made(body),
+                Ok(body) => *self = Lazy::Body(body),
                 Err(reason) => return Flow::Exit(reason),
             }
         }
@@ -345,7 +345,7 @@ where
     }
 
     fn stopping(&mut self, reason: &ExitReason, ctx: &mut Ctx<B::Msg>) {
-        if let Made::Made(body) = self {
+        if let Lazy::Body(body) = self {
             body.stopping(reason, ctx);
         }
     }
