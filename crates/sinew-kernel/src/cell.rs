@@ -397,9 +397,6 @@ pub(crate) trait AnyCell: Send + Sync {
     /// The step to leaving, for whoever makes it, who gets what is to be freed. What was left in its mailbox is a dead letter.
     fn bury(&self, reason: ExitReason) -> Option<Box<More>>;
 
-    /// Its [`ActorRef`](crate::ActorRef), whatever the type of its messages.
-    fn any_ref(self: Arc<Self>) -> Box<dyn Any>;
-
     /// For onlookers: messages waiting, capacity, the most there were, dropped, phase.
     fn see(&self) -> Seen;
 }
@@ -507,10 +504,6 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
             }));
         }
         Some(more)
-    }
-
-    fn any_ref(self: Arc<Self>) -> Box<dyn Any> {
-        Box::new(crate::actor_ref::ActorRef(self))
     }
 
     fn see(&self) -> Seen {
