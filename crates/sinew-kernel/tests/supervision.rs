@@ -594,6 +594,26 @@ fn a_child_that_was_terminated_is_not_started_with_others() {
 }
 
 #[test]
+fn a_child_that_is_being_terminated_when_others_are_restarted_stays_down() {
+    let lab = Lab::new();
+    let supervisor = lab.start(three(&lab, Strategy::OneForAll));
+    let (held, blocks) = oneshot::channel();
+    lab.tell(&supervisor, "b", Order::Block(blocks));
+    let sup = supervisor.clone();
+    let terminated = lab.node.runtime().spawn(move || sup.terminate_child("b").unwrap());
+    lab.node.run_until_idle();
+    assert!(!terminated.is_finished());
+    lab.log();
+    lab.tell(&supervisor, "a", Order::Panic);
+    assert_eq!(lab.log(), "-c", "it is waited for");
+    drop(held);
+    lab.node.run_until_idle();
+    assert_eq!(lab.log(), "-b +a +c");
+    assert!(terminated.is_finished());
+    assert_eq!(lab.info(&supervisor, "b").state, ChildState::Stopped);
+}
+
+#[test]
 fn a_temporary_child_that_is_stopped_with_others_is_gone() {
     let lab = Lab::new();
     let supervisor = lab.node.supervisor(Strategy::OneForAll).child(lab.child("a"));
