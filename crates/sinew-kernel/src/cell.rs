@@ -480,9 +480,6 @@ pub(crate) trait AnyCell: Send + Sync {
     /// was left in its mailbox is a dead letter.
     fn bury(&self, reason: ExitReason) -> Option<Buried>;
 
-    /// Its [`ActorRef`](crate::ActorRef), whatever the type of its messages.
-    fn any_ref(self: Arc<Self>) -> Box<dyn Any>;
-
     /// For onlookers.
     fn see(&self) -> Seen;
 }
@@ -613,10 +610,6 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
             }));
         }
         Some(Buried { reason, more })
-    }
-
-    fn any_ref(self: Arc<Self>) -> Box<dyn Any> {
-        Box::new(crate::actor_ref::ActorRef(self))
     }
 
     fn see(&self) -> Seen {

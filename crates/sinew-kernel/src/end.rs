@@ -74,20 +74,20 @@ fn tell_all(cell: &dyn AnyCell, more: More, reason: &ExitReason) -> Option<Box<s
     }
     let task = cell.life(|life| life.task.take()); // until now it could be killed
     drop(task);
-    let (links, monitors, waits) = cell.life(|life| {
-        life.phase = Phase::Dead;
-        let more = life.more();
-        let links = std::mem::take(&mut more.links);
-        (links, std::mem::take(&mut more.monitors), std::mem::take(&mut more.waits))
-    });
     let exit = |relation| Exit { actor: head.id, reason: reason.clone(), relation };
-    // The parent first: whoever learns of the end from one of the others, and asks it, finds that it knows.
+    // The parent first, before anybody sees that it is dead: whoever does, and asks the parent, finds that it knows.
     if let Some(parent) = parent
         && let Some(parent) = node.table.get(parent)
     {
         parent.life(|life| life.more.as_mut().map(|more| more.children.remove(&head.id)));
         let _ = parent.push_event(Event::Exit(exit(Relation::Child))); // it may have ended
     }
+    let (links, monitors, waits) = cell.life(|life| {
+        life.phase = Phase::Dead;
+        let more = life.more();
+        let links = std::mem::take(&mut more.links);
+        (links, std::mem::take(&mut more.monitors), std::mem::take(&mut more.waits))
+    });
     for other in links {
         linked_end(node, other, exit(Relation::Link));
     }

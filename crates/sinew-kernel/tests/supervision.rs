@@ -1,7 +1,7 @@
 //! Supervisors: who is started, restarted and stopped, when, and in which order.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use sinew_kernel::{
@@ -509,16 +509,10 @@ fn a_name_leads_to_whoever_was_started_last() {
     let lab = Lab::new();
     let supervisor = lab.node.supervisor(Strategy::OneForOne).max_restarts(100, SECOND);
     let supervisor = lab.start(supervisor.child(lab.child("a").name("db")));
-    let owner = |lab: &Lab| {
-        let (node, log) = (*lab.node, lab.log.clone());
-        lab.run(move || match node.actor().name("db").spawn(Probe::new("x", &log)) {
-            Err(SpawnError::NameTaken(_, owner)) => owner,
-            other => panic!("{other:?}"),
-        })
-    };
     for _ in 0..50 {
         let id = lab.info(&supervisor, "a").id;
-        assert_eq!(Some(owner(&lab)), id);
+        assert_eq!(lab.node.lookup("db"), id);
+        assert_eq!(lab.node.lookup_as::<Order>("db").map(|db| db.id()), id);
         lab.tell(&supervisor, "a", Order::Panic);
         assert_ne!(lab.info(&supervisor, "a").id, id);
     }
@@ -820,6 +814,37 @@ fn a_supervisor_may_be_the_child_of_any_actor() {
     lab.node.run_until_idle();
     assert_eq!(lab.log(), "+leaf -leaf");
     assert_eq!(lab.node.actor_count(), 0);
+}
+
+#[test]
+fn a_child_that_spins_is_replaced_when_it_was_given_up() {
+    struct Spins(Arc<AtomicU32>, mpsc::Sender<()>);
+    impl Actor for Spins {
+        type Msg = ();
+        fn handle(&mut self, (): (), _: &mut Ctx<()>) -> Flow {
+            self.1.send(()).unwrap();
+            while self.0.load(Ordering::Relaxed) == 0 {
+                std::hint::spin_loop();
+            }
+            Flow::Continue
+        }
+    }
+    let runtime = Runtime::builder().workers(2);
+    let node = Node::builder().runtime(runtime).stop_timeout(Duration::from_millis(20)).build().unwrap();
+    let end = Arc::new(AtomicU32::new(0));
+    let (shared, (spins, spinning)) = (end.clone(), mpsc::channel());
+    let spec = ChildSpec::new("spins", move || Spins(shared.clone(), spins.clone()));
+    let supervisor = node.supervisor(Strategy::OneForOne).child(spec).start().unwrap();
+    supervisor.wait_started().unwrap();
+    let first: ActorRef<()> = supervisor.child_ref("spins").unwrap();
+    first.tell(()).unwrap();
+    spinning.recv().unwrap();
+    first.kill();
+    assert_eq!(first.join().unwrap(), ExitReason::Killed);
+    let second: ActorRef<()> = supervisor.child_ref("spins").unwrap();
+    assert_ne!(first.id(), second.id());
+    assert_eq!(node.zombies(), [first.id()]);
+    end.store(1, Ordering::Relaxed);
 }
 
 #[test]

@@ -172,12 +172,12 @@ impl SupervisorRef {
     /// If there is no such child, it does not run at the moment, or its messages are of another type.
     pub fn child_ref<M: Send + 'static>(&self, key: &str) -> Result<ActorRef<M>, SupervisorError> {
         let id = self.0.ask(|reply| Command::Child(key.into(), reply))??;
-        let cell = id.and_then(|id| self.0.node().0.table.get(id));
-        let cell = cell.ok_or_else(|| SupervisorError::NotRunning(key.into()))?;
-        let actor = cell.any_ref().downcast::<ActorRef<M>>();
-        actor
-            .map(|actor| *actor)
-            .map_err(|_| SupervisorError::OtherType(key.into(), std::any::type_name::<M>()))
+        let id = id.ok_or_else(|| SupervisorError::NotRunning(key.into()))?;
+        let node = self.0.node();
+        node.actor_ref(id).ok_or_else(|| match node.0.table.get(id) {
+            Some(_) => SupervisorError::OtherType(key.into(), std::any::type_name::<M>()),
+            None => SupervisorError::NotRunning(key.into()),
+        })
     }
 
     /// A child that runs and is a supervisor.
