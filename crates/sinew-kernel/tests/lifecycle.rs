@@ -605,7 +605,8 @@ fn a_child_whose_name_is_taken_is_refused_and_nobody_is_told_of_its_end() {
     assert_eq!(node.actor_count(), 2);
     let seen: Vec<Lifecycle> = lifecycle.try_iter().collect();
     let started = |id| Lifecycle::Started(id);
-    assert_eq!(seen, [started(first.id()), started(parent.id())]);
+    let named = Lifecycle::NameRegistered { actor: first.id(), name: "first".into() };
+    assert_eq!(seen, [named, started(first.id()), started(parent.id())]);
 }
 
 // B1, B2
