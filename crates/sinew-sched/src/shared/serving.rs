@@ -6,8 +6,9 @@
 //! threads up instead of one. So a worker that had news for the tasks of others alone leaves the reactor: when it lies
 //! down while another is up, it sleeps elsewhere, and the other finds the place free when it has nothing more to do.
 //!
-//! Of two that leave it to each other one has to notice. Each lies down, passes the fence of [`Shared::lie_down`], and looks
-//! once more: if nobody is up and nobody sleeps in the reactor, it gets up again and does so itself.
+//! Of two that leave it to each other one has to notice. Each lies down, which the word of the beds puts in an order, as the
+//! fence of [`Shared::lie_down`] would, and looks once more: if nobody is up and nobody sleeps in the reactor, it gets up
+//! again and does so itself.
 //!
 //! One that is up may be in a task that takes long. So whoever has left the reactor looks again after [`LOOK_AGAIN`], and
 //! stays away only if somebody has served it meanwhile.
