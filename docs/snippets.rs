@@ -11,6 +11,10 @@
 mod readme {}
 
 #[cfg(doctest)]
+#[doc = include_str!("actors.md")]
+mod actors {}
+
+#[cfg(doctest)]
 #[doc = include_str!("channels.md")]
 mod channels {}
 

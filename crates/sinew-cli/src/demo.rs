@@ -123,7 +123,7 @@ pub(crate) fn run(seconds: u64) -> Outcome {
             }
             out.flush()?;
         }
-        std::thread::sleep(TICK);
+        sinew_sched::sleep(TICK);
     }
 
     root.stop();

@@ -12,6 +12,7 @@ use crate::event::MonitorId;
 use crate::message::{Message, Payload};
 use crate::node::NodeRef;
 use crate::spawn::Spawn;
+use crate::store::State;
 use crate::supervisor::Supervisor;
 
 /// What an actor has of itself while it handles something.
@@ -106,6 +107,46 @@ impl<'a, M: Send + 'static> Ctx<'a, M> {
     /// Takes a monitor back. False if the end was told, or is about to be.
     pub fn demonitor(&self, monitor: MonitorId) -> bool {
         end::demonitor(&**self.cell, monitor)
+    }
+
+    /// What is kept for actors of this one's name, also when it is restarted, and in the node's
+    /// [store](crate::Builder::store) when the process is. An actor without a name has none: its calls are errors.
+    ///
+    /// ```
+    /// use sinew_kernel::{Actor, Ctx, Flow, Node, Reply};
+    ///
+    /// /// Counts across restarts.
+    /// struct Counter(u64);
+    ///
+    /// impl Actor for Counter {
+    ///     type Msg = Reply<u64>;
+    ///
+    ///     fn started(&mut self, ctx: &mut Ctx<Reply<u64>>) -> Flow {
+    ///         if let Some(saved) = ctx.state().load("count").unwrap() {
+    ///             self.0 = u64::from_le_bytes(saved.try_into().unwrap());
+    ///         }
+    ///         Flow::Continue
+    ///     }
+    ///
+    ///     fn handle(&mut self, reply: Reply<u64>, ctx: &mut Ctx<Reply<u64>>) -> Flow {
+    ///         self.0 += 1;
+    ///         ctx.state().save("count", self.0.to_le_bytes()).unwrap(); // it is on the disk now
+    ///         reply.send(self.0);
+    ///         Flow::Continue
+    ///     }
+    /// }
+    ///
+    /// let node = Node::new();
+    /// let counter = node.actor().name("counter").spawn(Counter(0)).unwrap();
+    /// assert_eq!(counter.ask(|reply| reply).unwrap(), 1);
+    /// counter.kill();
+    /// counter.join().unwrap();
+    /// let counter = node.actor().name("counter").spawn(Counter(0)).unwrap();
+    /// assert_eq!(counter.ask(|reply| reply).unwrap(), 2);
+    /// ```
+    pub fn state(&self) -> State {
+        let name = self.cell.lock().life.more.as_ref().and_then(|more| more.name.clone());
+        self.cell.head.node.state_of(name.as_deref().unwrap_or(""))
     }
 
     /// Whether ends of linked actors are told to this one, instead of ending it.

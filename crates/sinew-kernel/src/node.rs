@@ -27,6 +27,7 @@ use crate::names::Names;
 use crate::router::Routers;
 use crate::spawn::Spawn;
 use crate::stop;
+use crate::store::{State, Store};
 use crate::supervisor::Supervisor;
 use crate::table::Table;
 use crate::timers::{Fire, Timers};
@@ -45,6 +46,7 @@ pub(crate) struct Inner {
     pub(crate) zombies: Zombies,
     pub(crate) books: Books,
     pub(crate) log: Log,
+    store: Mutex<Store>,
     pub(crate) stop_timeout: Duration,
     /// Every actor knows where it was spawned.
     pub(crate) keeps_sites: bool,
@@ -134,6 +136,11 @@ impl Zombies {
 }
 
 impl Inner {
+    /// The state of the actor with this name.
+    pub(crate) fn state_of(&self, name: &str) -> State {
+        self.store.lock().of(name)
+    }
+
     /// A number that no other call gets.
     pub(crate) fn next_number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
@@ -202,6 +209,7 @@ pub struct Builder {
     stop_timeout: Duration,
     keeps_sites: bool,
     pub(crate) log: log::Options,
+    store: Option<Store>,
 }
 
 impl Builder {
@@ -214,6 +222,19 @@ impl Builder {
     /// The options of the runtime that runs the actors.
     pub fn runtime(mut self, runtime: sinew_sched::Builder) -> Builder {
         self.runtime = runtime;
+        self
+    }
+
+    /// Where [states](crate::Ctx::state) of actors are kept; if not said, in memory until the node ends.
+    ///
+    /// ```no_run
+    /// use sinew_kernel::Node;
+    /// use sinew_kernel::store::Store;
+    ///
+    /// let node = Node::builder().store(Store::open("shop.redb").unwrap()).build().unwrap();
+    /// ```
+    pub fn store(mut self, store: Store) -> Builder {
+        self.store = Some(store);
         self
     }
 
@@ -274,6 +295,7 @@ impl Builder {
             zombies: Zombies::default(),
             books: Books::default(),
             log: Log::new(self.log),
+            store: Mutex::new(self.store.unwrap_or_else(Store::in_memory)),
             stop_timeout: self.stop_timeout,
             keeps_sites: self.keeps_sites,
             events: Bus::default(),
@@ -314,6 +336,7 @@ impl Node {
             stop_timeout: Duration::from_secs(5),
             keeps_sites: false,
             log: log::Options::default(),
+            store: None,
         }
     }
 
@@ -536,6 +559,7 @@ impl NodeRef {
 
     /// The runtime has ended: so have all actors, and those who wait for them are told, whatever still runs on.
     fn bury_all(self) {
+        *self.0.store.lock() = Store::in_memory(); // the node is never freed, and the file is to be closed
         for cell in self.0.table.all() {
             end::bury(&*cell, ExitReason::Killed);
         }
