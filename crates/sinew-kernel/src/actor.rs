@@ -2,12 +2,13 @@
 
 use std::any::type_name;
 
-use sinew_core::ExitReason;
+use sinew_core::payload;
+use sinew_core::{ActorId, ExitReason};
 
 use crate::cell::AnyCell;
 use crate::ctx::Ctx;
 use crate::event::{Exit, Relation};
-use crate::message::Message;
+use crate::message::{Message, encoded};
 
 /// A state that handles messages, one at a time. Every method may block for as long as it likes: other actors run meanwhile, and
 /// this one's messages wait.
@@ -99,7 +100,7 @@ pub(crate) trait Body: Send + 'static {
     fn message(&mut self, msg: Self::Msg, ctx: &mut Ctx<Self::Msg>) -> Flow;
     fn raw(&mut self, message: Message, ctx: &mut Ctx<Self::Msg>) -> Flow;
     fn exit_of(&mut self, exit: Exit, ctx: &mut Ctx<Self::Msg>) -> Flow;
-    fn child_started(&mut self, child: sinew_core::ActorId, ctx: &mut Ctx<Self::Msg>) -> Flow {
+    fn child_started(&mut self, child: ActorId, ctx: &mut Ctx<Self::Msg>) -> Flow {
         let _ = (child, ctx);
         Flow::Continue
     }
@@ -188,12 +189,13 @@ where
 
 impl Exit {
     /// The exit as a message to `dest`, in the layout that guests know.
-    pub(crate) fn to_message(&self, dest: sinew_core::ActorId) -> Message {
-        let (kind, payload) = match self.relation {
-            Relation::Child => crate::layout::child_exit(self),
-            Relation::Link => crate::layout::exit(self),
-            Relation::Monitor(_) => crate::layout::down(self),
+    pub(crate) fn to_message(&self, dest: ActorId) -> Message {
+        let (actor, reason) = (self.actor, self.reason.clone());
+        let (kind, bytes) = match self.relation {
+            Relation::Child => encoded(&payload::ChildExit { child: actor, reason: reason.code() }),
+            Relation::Link => encoded(&payload::Exit { actor, reason }),
+            Relation::Monitor(_) => encoded(&payload::Down { actor, reason }),
         };
-        Message { source: self.actor, dest, kind, payload }
+        Message { source: actor, dest, kind, payload: bytes.into() }
     }
 }

@@ -22,7 +22,6 @@ mod event;
 mod failure;
 mod groups;
 mod inspect;
-mod layout;
 mod limits;
 mod log;
 mod mailbox;

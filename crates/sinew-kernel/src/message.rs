@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt;
 
+use sinew_core::payload::SystemPayload;
 use sinew_core::{ActorId, Kind};
 
 /// Bytes that lie in the message itself.
@@ -34,6 +35,11 @@ impl Message {
     pub fn new(dest: ActorId, kind: Kind, payload: Payload) -> Message {
         Message { source: ActorId::NOBODY, dest, kind, payload }
     }
+}
+
+/// A payload of the system's as it travels.
+pub(crate) fn encoded<P: SystemPayload>(payload: &P) -> (Kind, Vec<u8>) {
+    (P::KIND, payload.encode())
 }
 
 /// What a message carries: bytes, or a value that is moved to an actor of the same node. Nothing is ever shared.

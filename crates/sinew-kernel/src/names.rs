@@ -10,7 +10,7 @@
 //! Whoever connects nodes has to tell the others of names. [`Names::subscribe`] gives all that there are and every change from
 //! then on, each once and in order, as the payloads that travel.
 
-use sinew_core::payload::{NameRegister, NameUnregister, PathRegister, PathUnregister, SystemPayload};
+use sinew_core::payload::{NameRegister, NameUnregister, PathRegister, PathUnregister};
 use sinew_core::{ActorId, Kind, Name, NameError, NameTable, Path, PathTable, Resolved};
 use sinew_sched::chan::Receiver;
 use sinew_sync::{Arc, RwLock};
@@ -20,7 +20,7 @@ use crate::bus::Bus;
 use crate::cell::{AnyCell, Cell, Head, Phase};
 use crate::ctx::Ctx;
 use crate::error::{RegisterError, SendError, Unsent};
-use crate::message::{Message, Payload};
+use crate::message::{Message, Payload, encoded};
 use crate::node::{Lifecycle, NodeRef};
 
 /// The names of a node.
@@ -54,9 +54,6 @@ pub(crate) enum NameChange {
 impl NameChange {
     /// The change as it travels.
     pub(crate) fn encode(&self) -> (Kind, Vec<u8>) {
-        fn encoded<P: SystemPayload>(payload: &P) -> (Kind, Vec<u8>) {
-            (P::KIND, payload.encode())
-        }
         match self {
             NameChange::Name(payload) => encoded(payload),
             NameChange::NoName(payload) => encoded(payload),
@@ -412,6 +409,8 @@ impl<M: Send + 'static> Ctx<'_, M> {
 
 #[cfg(test)]
 mod tests {
+    use sinew_core::payload::SystemPayload;
+
     use super::*;
     use crate::{Flow, Node};
 

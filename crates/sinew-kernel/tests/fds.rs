@@ -149,8 +149,8 @@ fn another_watch_of_a_descriptor_takes_the_place_of_the_first() {
         assert_eq!(next(process).unwrap().events, OUT);
         process.ctx().watch_fd(&one, Interest::READ).unwrap();
         assert_eq!(next(process), None, "no more of writing");
-        process.ctx().watch_fd(&one, Interest::BOTH).unwrap();
         other.write_all(b"x").unwrap();
+        process.ctx().watch_fd(&one, Interest::BOTH).unwrap();
         assert_eq!(next(process).unwrap().events, IN | OUT);
         // The one that waits in the lane is of a watch that is gone.
         process.ctx().watch_fd(&one, Interest::READ).unwrap();

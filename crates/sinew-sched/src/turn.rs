@@ -130,10 +130,13 @@ pub fn wait_until(
     wait::wait(is_told, deadline, What::of(kind))
 }
 
-/// True if the worker that runs the caller has other tasks that are ready.
+/// True if other tasks are ready that the worker which runs the caller may have to run: its own, or those of threads that are no
+/// workers.
 #[inline]
 pub fn others_wait() -> bool {
-    worker::current().is_some_and(|worker| worker.has_work())
+    worker::current().is_some_and(|worker| {
+        worker.has_work() || !worker.inbox().is_empty() || !worker.shared.injector.is_empty()
+    })
 }
 
 /// The task that runs the caller.
