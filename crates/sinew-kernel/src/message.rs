@@ -143,7 +143,7 @@ impl fmt::Debug for Payload {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 

@@ -35,19 +35,19 @@ impl Routers {
     }
 
     /// There is a way to `node` from now on; the one that there was is returned.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the seam to other nodes"))]
+    #[cfg_attr(any(not(test), loom, shuttle), expect(dead_code, reason = "the seam to other nodes"))]
     pub(crate) fn insert(&self, node: NodeId, router: Arc<dyn Router>) -> Option<Arc<dyn Router>> {
         self.0.write().insert(node, router)
     }
 
     /// There is no way to `node` any more.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the seam to other nodes"))]
+    #[cfg_attr(any(not(test), loom, shuttle), expect(dead_code, reason = "the seam to other nodes"))]
     pub(crate) fn remove(&self, node: NodeId) -> Option<Arc<dyn Router>> {
         self.0.write().remove(&node)
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use sinew_core::{ActorId, Kind};
     use sinew_sync::Mutex;

@@ -77,7 +77,7 @@ mod disk;
 mod error;
 mod memory;
 mod state;
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 mod watch;
 mod writer;

@@ -59,7 +59,7 @@ fn among(
     cycles
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 

@@ -103,7 +103,7 @@ fn date(mut days: u64) -> (u64, usize, u64) {
     (year, month, days + 1)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use std::time::Duration;
 

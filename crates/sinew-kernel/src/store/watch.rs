@@ -11,14 +11,14 @@ use redb::{BackendError, StorageBackend};
 use sinew_sync::Arc;
 use sinew_sync::atomic::{AtomicBool, Ordering};
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 use super::tests::faults::{Faults, Operation};
 
 /// Whether a sync has failed, whichever database it was of that had the file.
 #[derive(Clone, Default)]
 pub(super) struct Watch {
     lost_writes: Arc<AtomicBool>,
-    #[cfg(test)]
+    #[cfg(all(test, not(any(loom, shuttle))))]
     pub(super) faults: Faults,
 }
 
@@ -47,9 +47,9 @@ impl std::fmt::Debug for Watched {
 
 impl StorageBackend for Watched {
     fn sync_data(&self) -> io::Result<()> {
-        #[cfg(test)]
+        #[cfg(all(test, not(any(loom, shuttle))))]
         let synced = self.watch.faults.before(Operation::Sync).and_then(|()| self.file.sync_data());
-        #[cfg(not(test))]
+        #[cfg(any(not(test), loom, shuttle))]
         let synced = self.file.sync_data();
         if synced.is_err() {
             self.watch.lost_writes.store(true, Ordering::Release);
@@ -58,19 +58,19 @@ impl StorageBackend for Watched {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        #[cfg(test)]
+        #[cfg(all(test, not(any(loom, shuttle))))]
         self.watch.faults.before(Operation::Write { offset, data })?;
         self.file.write(offset, data)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        #[cfg(test)]
+        #[cfg(all(test, not(any(loom, shuttle))))]
         self.watch.faults.before(Operation::SetLen(len))?;
         self.file.set_len(len)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        #[cfg(test)]
+        #[cfg(all(test, not(any(loom, shuttle))))]
         self.watch.faults.before(Operation::Read)?;
         self.file.read(offset, out)
     }
