@@ -91,6 +91,9 @@ pub enum Flow {
 pub(crate) trait Body: Send + 'static {
     type Msg: Send + 'static;
 
+    /// It has not started when its hook has returned, and says itself when it has.
+    const STARTS_LATER: bool = false;
+
     /// What it is called to onlookers.
     fn type_name() -> &'static str {
         type_name::<Self>()

@@ -59,7 +59,7 @@ impl<B: Body> Run<B> {
     fn start(&self, body: &mut B, ctx: &mut Ctx<'_, B::Msg>) -> Flow {
         let flow = body.started(ctx);
         // One that gives a reason not to go on has not started.
-        if !matches!(flow, Flow::Exit(_)) {
+        if !matches!(flow, Flow::Exit(_)) && !B::STARTS_LATER {
             end::started(&*self.cell);
         }
         flow

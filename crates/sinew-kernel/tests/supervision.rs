@@ -925,3 +925,40 @@ fn crashes_on_all_workers_at_once_leave_every_child_running() {
         assert_eq!(node.shutdown(60 * SECOND).left, 0);
     }
 }
+
+/// S18
+#[test]
+fn a_supervisor_has_started_when_its_children_have_however_deep() {
+    struct Leaf;
+    impl Actor for Leaf {
+        type Msg = ();
+
+        fn started(&mut self, _: &mut Ctx<()>) -> Flow {
+            sinew_sched::yield_now(); // others go first
+            Flow::Continue
+        }
+
+        fn handle(&mut self, (): (), _: &mut Ctx<()>) -> Flow {
+            Flow::Continue
+        }
+    }
+    for workers in [1, 2, 8] {
+        let node = Node::builder().runtime(Runtime::builder().workers(workers)).build().unwrap();
+        for _ in 0..50 {
+            let node = *node;
+            let leaves = move || {
+                let leaf = |key: &'static str| ChildSpec::new(key, || Leaf);
+                node.supervisor(Strategy::OneForAll).child(leaf("a")).child(leaf("b"))
+            };
+            let inner =
+                move || node.supervisor(Strategy::OneForOne).child(ChildSpec::supervisor("leaves", leaves));
+            let outer = node.supervisor(Strategy::OneForOne).child(ChildSpec::supervisor("inner", inner));
+            let outer = outer.start().unwrap();
+            outer.wait_started().unwrap();
+            let leaves = outer.child_supervisor("inner").unwrap().child_supervisor("leaves").unwrap();
+            assert_eq!(leaves.count_children().unwrap().active, 2);
+            outer.stop();
+            outer.join().unwrap();
+        }
+    }
+}

@@ -36,6 +36,7 @@ use crate::actor::{Body, Flow};
 use crate::ask::Reply;
 use crate::cell::AnyCell;
 use crate::ctx::Ctx;
+use crate::end;
 use crate::error::SpawnError;
 use crate::event::{Event, Exit, Relation};
 use crate::failure;
@@ -68,6 +69,7 @@ pub(crate) struct Machine {
     ending: Option<ExitReason>,
     /// Whoever waits until nothing is left to do in turn.
     waits: Vec<Reply<()>>,
+    has_started: bool,
 }
 
 struct Child {
@@ -164,6 +166,7 @@ impl Machine {
             next_ticket: 0,
             ending: None,
             waits: Vec::new(),
+            has_started: false,
         };
         for spec in specs {
             match machine.add(spec) {
@@ -238,6 +241,10 @@ impl Machine {
             self.start(place, ctx);
         }
         if self.is_settled() {
+            // A supervisor has started when its children have.
+            if !std::mem::replace(&mut self.has_started, true) {
+                end::started(&**ctx.cell);
+            }
             self.waits.drain(..).for_each(|waiting| waiting.send(()));
         }
         Flow::Continue
@@ -517,6 +524,8 @@ impl Machine {
 
 impl Body for Machine {
     type Msg = Command;
+
+    const STARTS_LATER: bool = true;
 
     fn type_name() -> &'static str {
         "sinew_kernel::Supervisor"

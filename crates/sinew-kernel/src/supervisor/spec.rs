@@ -309,6 +309,8 @@ where
 {
     type Msg = B::Msg;
 
+    const STARTS_LATER: bool = B::STARTS_LATER;
+
     fn type_name() -> &'static str {
         B::type_name()
     }
