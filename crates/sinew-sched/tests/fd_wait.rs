@@ -13,7 +13,7 @@ use std::time::Duration;
 use sinew_sched::chan;
 use sinew_sched::fd::{self, Interest};
 use sinew_sched::{Cancelled, ManualClock, Runtime, block_on, now, select, sleep, spawn, yield_now};
-use support::{current_thread, rounds, with_runtime, with_runtimes};
+use support::{current_thread, rounds, spin_until, with_runtime, with_runtimes};
 
 /// Reads one byte, when there is one.
 fn read_byte(reader: &mut PipeReader) -> u8 {
@@ -177,13 +177,17 @@ fn close_tells_those_who_wait_and_the_number_is_free_for_another() {
             let (reader, _writer) = pipe().unwrap();
             let number = reader.into_raw_fd();
             let task = runtime.spawn(move || fd::wait(&number, Interest::READ, None));
-            let (started, other_writer) = pipe().unwrap();
-            runtime.run(yield_now).unwrap();
+            let (other_reader, other_writer) = pipe().unwrap();
+            // Once it is closed, the number may be that of a descriptor of another test.
+            spin_until(|| {
+                let tasks = runtime.dump().tasks;
+                tasks.iter().any(|task| task.wait.as_ref().is_some_and(|wait| wait.fd == Some(number)))
+            });
             // SAFETY: the number is that of the reader, which nobody else owns.
             fd::close(unsafe { OwnedFd::from_raw_fd(number) });
             let error = task.join().unwrap().unwrap_err();
             assert_eq!(error.raw_os_error(), Some(libc::EBADF));
-            drop((started, other_writer));
+            drop((other_reader, other_writer));
         }
     });
 }
