@@ -169,6 +169,25 @@ fn a_receiver_that_would_miss_an_item_is_cut_off() {
 }
 
 #[test]
+fn a_send_that_cut_all_off_was_not_heard_though_the_channel_ends_meanwhile() {
+    /// Ends its channel when it is dropped.
+    #[derive(Clone)]
+    struct Ends(Option<Arc<Sender<Ends>>>);
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            self.0.iter().for_each(|sender| assert!(sender.cancel()));
+        }
+    }
+    let (sender, receiver) = channel(1, Slow::Drop);
+    let sender = Arc::new(sender);
+    sender.send(Ends(Some(sender.clone()))).unwrap();
+    let unsent = sender.send(Ends(None)).unwrap_err();
+    assert!(matches!(unsent.why, Unsent::NoReceiver));
+    assert!(sender.is_closed() && matches!(receiver.recv(), Err(RecvError::CutOff)));
+    assert!(matches!(sender.send(Ends(None)).unwrap_err().why, Unsent::Cancelled));
+}
+
+#[test]
 fn what_nobody_would_see_comes_back_and_who_subscribes_later_sees_the_rest() {
     in_tasks(|| {
         for slow in ALL {

@@ -1,5 +1,6 @@
 //! What the ends of a broadcast channel do, under its lock. The protocol is that of [`super::state`].
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use sinew_sync::atomic::AtomicUsize;
@@ -35,8 +36,8 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Leaves the slot as it is if nobody will see the item.
-    pub(super) fn try_send(&self, slot: &Slot<Arc<T>>) -> Tried {
+    /// Leaves the slot as it is if nobody will see the item, and sets `cut_off` if that is because all were cut off.
+    pub(super) fn try_send(&self, slot: &Slot<Arc<T>>, cut_off: &Cell<bool>) -> Tried {
         let (mut overwritten, mut seen) = (None, Vec::new());
         let mut state = self.state.lock();
         if !state.is_heard() {
@@ -54,6 +55,8 @@ impl<T> Channel<T> {
         if state.is_heard() {
             // SAFETY: the slot is the caller's.
             state.put(unsafe { slot.take() }.expect("an item to send"));
+        } else {
+            cut_off.set(true);
         }
         self.tell_all(state);
         drop((overwritten, seen));

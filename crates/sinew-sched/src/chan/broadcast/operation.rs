@@ -1,5 +1,6 @@
 //! Sending and receiving, as operations that may have to wait.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -20,11 +21,13 @@ pub struct SendCase<'a, T> {
     channel: &'a Channel<T>,
     /// The item, until it is sent. Nobody shares it before.
     slot: Slot<Arc<T>>,
+    /// It has cut all receivers off. So it came before the end of the channel, if that ends meanwhile.
+    cut_off: Cell<bool>,
 }
 
 impl<'a, T> SendCase<'a, T> {
     pub(super) fn new(channel: &'a Channel<T>, item: T) -> SendCase<'a, T> {
-        SendCase { channel, slot: Slot::of(Arc::new(item)) }
+        SendCase { channel, slot: Slot::of(Arc::new(item)), cut_off: Cell::new(false) }
     }
 
     /// The error of a `send` that was given up.
@@ -53,7 +56,7 @@ impl<T> Awaited for SendCase<'_, T> {
 
 impl<T> Attempt for SendCase<'_, T> {
     fn attempt(&self) -> bool {
-        self.channel.try_send(&self.slot) == Tried::Done
+        self.channel.try_send(&self.slot, &self.cut_off) == Tried::Done
     }
 
     fn enroll(&self, node: &Node) -> Enrolled {
@@ -77,9 +80,10 @@ impl<T> Case for SendCase<'_, T> {
     type Output = Result<(), SendError<T>>;
 
     fn output(self) -> Result<(), SendError<T>> {
-        let channel = self.channel;
+        let (channel, cut_off) = (self.channel, self.cut_off.get());
         let Some(item) = self.into_item() else { return Ok(()) };
-        let why = if channel.is_closed() { channel.ending.get().into() } else { Unsent::NoReceiver };
+        let ended = !cut_off && channel.is_closed();
+        let why = if ended { channel.ending.get().into() } else { Unsent::NoReceiver };
         Err(SendError::new(item, why))
     }
 }
