@@ -71,7 +71,7 @@ pub(crate) const BENCHES: [Bench; 6] = [
         metric: "ns_per_actor",
         numbers: &[Number { name: "leaves", default: 1_000_000, small: 100 }],
         run: |bench, numbers| {
-            let leaves = numbers[0];
+            let leaves = crate::task::power_of_ten(numbers[0]);
             let node = node();
             let elapsed = node.run({
                 let node = *node;

@@ -51,12 +51,12 @@ pub(crate) const BENCHES: [Bench; 6] = [
         metric: "ns_per_actor",
         numbers: &[Number { name: "leaves", default: 1_000_000, small: 1_000 }],
         run: |bench, numbers| {
-            let leaves = numbers[0];
+            let leaves = power_of_ten(numbers[0]);
             let took = run(move || {
                 let start = Instant::now();
                 let sum = skynet(0, leaves);
                 let took = start.elapsed();
-                assert_eq!(sum, leaves * (leaves - 1) / 2, "leaves must be a power of ten");
+                assert_eq!(sum, leaves * (leaves - 1) / 2);
                 took
             });
             let nodes: u64 = std::iter::successors(Some(leaves), |n| (*n > 1).then_some(n / 10)).sum();
@@ -117,6 +117,12 @@ fn yields(bench: &str, metric: &str, tasks: u64, yields: u64) {
 
 fn per(bench: &str, metric: &str, took: Duration, count: u64) {
     println!("RESULT sinew {bench} {metric} {:.2}", took.as_secs_f64() * 1e9 / count as f64);
+}
+
+/// The number of leaves of a tree with ten children to a node.
+pub(crate) fn power_of_ten(leaves: u64) -> u64 {
+    assert!(leaves.checked_ilog10().is_some_and(|n| 10u64.pow(n) == leaves), "leaves must be a power of ten");
+    leaves
 }
 
 fn skynet(first: u64, leaves: u64) -> u64 {

@@ -42,10 +42,7 @@ impl<M: Send + 'static> ActorRef<M> {
     /// With the message: if the actor has ended, or refuses, or the sender cannot wait.
     #[inline]
     pub fn tell(&self, message: M) -> Result<(), SendError<M>> {
-        match self.0.try_put(self.0.entry(message)?) {
-            Ok(()) => Ok(()),
-            Err((entry, why)) => self.not_told(entry, why, None),
-        }
+        self.0.put_at_once(message).or_else(|message| self.tell_slowly(message, None))
     }
 
     /// Like [`tell`](ActorRef::tell), and waits no longer than `timeout`.
@@ -54,10 +51,7 @@ impl<M: Send + 'static> ActorRef<M> {
     ///
     /// As for `tell`, and if there was no room all the time.
     pub fn tell_timeout(&self, message: M, timeout: Duration) -> Result<(), SendError<M>> {
-        match self.0.try_put(self.0.entry(message)?) {
-            Ok(()) => Ok(()),
-            Err((entry, why)) => self.not_told(entry, why, Some(timeout)),
-        }
+        self.0.put_at_once(message).or_else(|message| self.tell_slowly(message, Some(timeout)))
     }
 
     /// Sends a message, or gives it back if the mailbox is full. Never waits.
@@ -70,7 +64,8 @@ impl<M: Send + 'static> ActorRef<M> {
     }
 
     #[cold]
-    fn not_told(&self, entry: Entry<M>, why: Unsent, timeout: Option<Duration>) -> Result<(), SendError<M>> {
+    fn tell_slowly(&self, message: M, timeout: Option<Duration>) -> Result<(), SendError<M>> {
+        let Err((entry, why)) = self.0.try_put(self.0.entry(message)?) else { return Ok(()) };
         let waits = matches!(why, Unsent::Full) && self.0.lock().mail.policy == Policy::Park;
         if !waits {
             return Err(SendError::new(typed(entry), why));

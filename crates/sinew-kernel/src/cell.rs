@@ -34,14 +34,14 @@ use crate::notice::{Handled, TypedNotice};
 #[repr(C)]
 pub(crate) struct Head {
     waker: Waker,
-    pub(crate) id: ActorId,
-    pub(crate) node: &'static Inner,
     /// There is something in the lane, or somebody waits for room. Set and cleared under the lock.
     flags: AtomicU8,
     /// The turn that runs has blocked; only the actor writes it.
     blocked: AtomicBool,
     /// It failed in the middle of a message.
     failed: AtomicBool,
+    pub(crate) id: ActorId,
+    pub(crate) node: &'static Inner,
     /// Messages that it has begun to handle; only the actor writes it, for each. So it is on another cache line than what senders
     /// write.
     begun: AtomicU64,
@@ -184,10 +184,13 @@ impl<M: Send + 'static> Cell<M> {
     /// A message as it lies in the mailbox. It is counted there if it is one of bytes.
     #[inline]
     pub(crate) fn entry(&self, message: M) -> Result<Entry<M>, SendError<M>> {
-        if TypeId::of::<M>() == TypeId::of::<Message>() && self.head.node.budget.is_limited() {
-            return self.counted(message);
-        }
-        Ok(Entry::Typed(message))
+        if self.counts_bytes() { self.counted(message) } else { Ok(Entry::Typed(message)) }
+    }
+
+    /// True if messages are of bytes, and the node counts them.
+    #[inline(always)]
+    fn counts_bytes(&self) -> bool {
+        TypeId::of::<M>() == TypeId::of::<Message>() && self.head.node.budget.is_limited()
     }
 
     #[cold]
@@ -199,15 +202,17 @@ impl<M: Send + 'static> Cell<M> {
         }
     }
 
-    /// Puts a message into the mailbox, if it is to be there by now.
+    /// Puts a message into the mailbox, if there is certainly room and nothing to count. Else it comes back.
     #[inline(always)]
-    pub(crate) fn try_put(&self, entry: Entry<M>) -> Result<(), (Entry<M>, Unsent)> {
+    pub(crate) fn put_at_once(&self, message: M) -> Result<(), M> {
+        if self.counts_bytes() {
+            return Err(message);
+        }
         let mut state = self.lock();
         if !state.mail.has_room() {
-            drop(state);
-            return self.put_if_possible(entry);
+            return Err(message);
         }
-        let wake = state.mail.push(entry);
+        let wake = state.mail.push(Entry::Typed(message));
         drop(state);
         if wake {
             self.head.waker.wake();
@@ -215,8 +220,8 @@ impl<M: Send + 'static> Cell<M> {
         Ok(())
     }
 
-    #[cold]
-    fn put_if_possible(&self, entry: Entry<M>) -> Result<(), (Entry<M>, Unsent)> {
+    /// Puts a message into the mailbox, as far as its policy goes.
+    pub(crate) fn try_put(&self, entry: Entry<M>) -> Result<(), (Entry<M>, Unsent)> {
         let put = self.lock().mail.put(entry, || self.head.begun());
         match put {
             Put::In(wake) => {
@@ -290,8 +295,8 @@ impl<M: Send + 'static> Cell<M> {
 
     /// The next message, if that is all there is to say; see [`Mail::pop`]. Only the actor's task asks.
     #[inline(always)]
-    pub(crate) fn pop(&self, more: impl FnOnce() -> bool, last: &mut bool) -> Option<Entry<M>> {
-        self.lock().mail.pop(more, last)
+    pub(crate) fn next(&self, more: impl FnOnce() -> bool, last: &mut bool) -> Option<Entry<M>> {
+        if self.head.flags() & OWES != 0 { None } else { self.lock().mail.pop(more, last) }
     }
 
     /// What there is for the actor; only its task asks.

@@ -187,12 +187,22 @@ impl<M, E> Mail<M, E> {
     /// Puts a message in, for which there is room. True if the actor has to be woken.
     #[inline(always)]
     pub(crate) fn push(&mut self, message: M) -> bool {
-        self.queue.push_back(message);
+        // Two branches: a message that nothing can fail for stays in registers.
+        if self.queue.len() < self.queue.capacity() {
+            self.queue.push_back(message);
+        } else {
+            self.push_growing(message);
+        }
         let seen = self.queue.len() as u32 + self.taken;
         if seen > self.high_water {
             self.high_water = seen.min(self.capacity);
         }
         mem::take(&mut self.asleep)
+    }
+
+    #[cold]
+    fn push_growing(&mut self, message: M) {
+        self.queue.push_back(message);
     }
 
     #[cold]

@@ -151,18 +151,15 @@ impl<M: Send + 'static> Batch<'_, M> {
     /// The next message, if there are no events to see to first. Says whether it is known that there is nothing behind it.
     #[inline(always)]
     fn next(&mut self, last: &mut bool) -> Option<Entry<M>> {
+        if self.queue.is_empty() {
+            return self.cell.next(|| !others_wait(), last);
+        }
         let flags = self.cell.head.flags();
-        if flags & OWES != 0 {
+        // Senders that wait are let in half way: not one at a time.
+        if flags & (OWES | LANE) != 0 || flags != 0 && self.queue.len() == self.half {
             return None;
         }
-        if !self.queue.is_empty() {
-            // Senders that wait are let in half way: not one at a time.
-            if flags & LANE != 0 || flags != 0 && self.queue.len() == self.half {
-                return None;
-            }
-            return self.queue.pop_front();
-        }
-        self.cell.pop(|| !others_wait(), last)
+        self.queue.pop_front()
     }
 
     /// What there is, if it is not a message that is next for sure.
@@ -187,6 +184,49 @@ impl<M: Send + 'static> Batch<'_, M> {
     }
 }
 
+impl<B: Body> Run<B> {
+    /// The rest of a turn in which there is more to say than that there is one message: up to `most` messages.
+    #[inline(never)]
+    fn turn_with_more(&self, most: u32, body: &mut B, ctx: &mut Ctx<'_, B::Msg>) -> After {
+        let mut batch = Batch { cell: &self.cell, queue: VecDeque::new(), half: 0 };
+        for _ in 0..most {
+            let mut last = false;
+            let flow = if let Some(entry) = batch.next(&mut last) {
+                self.message(entry, body, ctx)
+            } else {
+                match batch.attend() {
+                    Taken::One(entry, is_last) => {
+                        last = is_last;
+                        self.message(entry, body, ctx)
+                    }
+                    Taken::Event(event) => self.event(event, body, ctx),
+                    Taken::Nothing => return After::Idle,
+                    Taken::End => return After::Ended,
+                    Taken::Batch => continue,
+                }
+            };
+            if let Some(after) = self.after(flow, last) {
+                return after;
+            }
+        }
+        After::Again
+    }
+
+    /// Whether the turn ends with a message that came to `flow`, and was the `last` as far as is known.
+    #[inline(always)]
+    fn after(&self, flow: Flow, last: bool) -> Option<After> {
+        if !matches!(flow, Flow::Continue) {
+            return Some(self.leave(flow));
+        }
+        // Whoever has put something in behind the last message has woken us, and the task's state word knows; unless this
+        // turn has blocked, which uses that up.
+        if last && !self.cell.head.has_blocked() {
+            return Some(After::Idle);
+        }
+        others_wait().then_some(After::Again)
+    }
+}
+
 impl<B: Body> Turn for Run<B> {
     fn turn(&self) -> After {
         let mut stage = self.body.borrow_mut();
@@ -202,33 +242,14 @@ impl<B: Body> Turn for Run<B> {
             }
         }
         let Stage::Started(body) = &mut *stage else { return After::Ended };
-        let mut batch = Batch { cell: &self.cell, queue: VecDeque::new(), half: 0 };
-        for _ in 0..BATCH {
+        for done in 0..BATCH {
             let mut last = false;
-            let flow = if let Some(entry) = batch.next(&mut last) {
-                self.message(entry, body, &mut ctx)
-            } else {
-                match batch.attend() {
-                    Taken::One(entry, is_last) => {
-                        last = is_last;
-                        self.message(entry, body, &mut ctx)
-                    }
-                    Taken::Event(event) => self.event(event, body, &mut ctx),
-                    Taken::Nothing => return After::Idle,
-                    Taken::End => return After::Ended,
-                    Taken::Batch => continue,
-                }
+            let Some(entry) = self.cell.next(|| !others_wait(), &mut last) else {
+                return self.turn_with_more(BATCH - done, body, &mut ctx);
             };
-            if !matches!(flow, Flow::Continue) {
-                return self.leave(flow);
-            }
-            // Whoever has put something in behind the last message has woken us, and the task's state word knows; unless this
-            // turn has blocked, which uses that up.
-            if last && !self.cell.head.has_blocked() {
-                return After::Idle;
-            }
-            if others_wait() {
-                break;
+            let flow = self.message(entry, body, &mut ctx);
+            if let Some(after) = self.after(flow, last) {
+                return after;
             }
         }
         After::Again

@@ -389,9 +389,9 @@ impl Shared {
         }
     }
 
-    /// How often in a row getting up was in vain, at most 10.
+    /// How often in a row getting up was in vain, at most 14.
     pub(crate) fn in_vain(&self) -> u32 {
-        self.in_vain.load(Ordering::Relaxed).min(10)
+        self.in_vain.load(Ordering::Relaxed).min(14)
     }
 
     /// `worker`, which was idle, has found something. True if no other works.

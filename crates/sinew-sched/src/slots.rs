@@ -58,6 +58,11 @@ impl TaskId {
         (self.0 >> INDEX_BITS) as u32
     }
 
+    /// Another task of the same slot.
+    pub(crate) fn with_generation(self, generation: u32) -> TaskId {
+        TaskId::new(self.index() as u32, generation)
+    }
+
     /// The number of the slot.
     #[inline(always)]
     pub(crate) fn index(self) -> usize {

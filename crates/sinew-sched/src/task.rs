@@ -244,17 +244,26 @@ impl Task {
         if home.is_null() {
             return Home::None;
         }
-        // SAFETY: a future's home is its runtime, which is never freed, and so is that of a body between two turns, which has
-        // a mark; that of a thunk is the core that it has blocked on, which it keeps until it has ended, or its turn has.
+        if let Some(shared) = self.between_turns() {
+            return Home::Runtime(shared);
+        }
+        // SAFETY: a future's home is its runtime, which is never freed; that of a thunk, or of a turn, is the core that it has
+        // blocked on, which it keeps until it has ended, or its turn has.
         unsafe {
             match self.table().kind {
                 Kind::Future => Home::Runtime(&*home.cast()),
-                Kind::Turn if home.addr() & BETWEEN_TURNS != 0 => {
-                    Home::Runtime(&*home.map_addr(|address| address & !(BETWEEN_TURNS | REACHED)).cast())
-                }
                 Kind::Thunk | Kind::Migrating | Kind::Turn => Home::Core(&*home.cast()),
             }
         }
+    }
+
+    /// The runtime of a body that is between two turns. Only whoever has it queued or runs it asks.
+    #[inline]
+    pub(crate) fn between_turns(&self) -> Option<&'static Shared> {
+        let home = self.home.get();
+        let shared = home.map_addr(|address| address & !(BETWEEN_TURNS | REACHED)).cast::<Shared>();
+        // SAFETY: only what leads to a runtime, which is never freed, has the mark.
+        (home.addr() & BETWEEN_TURNS != 0).then(|| unsafe { &*shared })
     }
 
     /// The task's turn is over: it goes on anywhere. `reached` says whether it can be [reached](crate::reach).

@@ -71,19 +71,30 @@ pub enum After {
 }
 
 /// Wakes a body that runs in turns, or the blocked call in it. It may be stale.
+///
+/// Packed, since there is one for each actor: what is kept beside it takes the place of its padding.
 #[derive(Clone, Copy)]
-pub struct Waker(TaskId);
+#[repr(C, packed(4))]
+pub struct Waker {
+    slot: &'static Task,
+    generation: u32,
+}
 
 impl Waker {
+    fn of(id: TaskId) -> Waker {
+        Waker { slot: id.slot(), generation: id.generation() }
+    }
+
     /// Has the body run a turn, if it is idle or becomes so.
     #[inline]
     pub fn wake(self) {
-        worker::unpark(TaskRef::of(self.0));
+        worker::unpark_turn(TaskRef { task: self.slot, generation: self.generation });
     }
 
     /// The task that it wakes.
     pub fn task(self) -> TaskId {
-        self.0
+        let slot = self.slot;
+        slot.id().with_generation(self.generation)
     }
 }
 
@@ -95,12 +106,12 @@ impl Handle {
         let worker = worker::current().filter(|worker| ptr::eq(worker.shared, shared));
         if worker.is_none() && !shared.count_outside() {
             let handle = over(shared, cancelled());
-            make(Waker(handle.id())).ended(Some(cancelled()));
+            make(Waker::of(handle.id())).ended(Some(cancelled()));
             return handle;
         }
         let task = worker.map_or_else(|| shared.take_slot(), |worker| worker.take_slot());
         let stamp = worker.map_or_else(|| shared.stamp(), |worker| worker.stamp());
-        let body = make(Waker(task.id()));
+        let body = make(Waker::of(task.id()));
         // SAFETY: a fresh slot, with a table for what is put there.
         let handle = unsafe {
             task.prepare(body, turn_table::<T>(), shared, stamp);

@@ -283,11 +283,25 @@ pub(crate) fn after_some_calls(give_way: impl FnOnce()) {
 
 /// Makes sure that the task runs once more, if it is still the one that is meant.
 pub(crate) fn unpark(task: TaskRef) {
+    if task.task.state.unpark(task.generation) {
+        queue(task.task);
+    }
+}
+
+/// The same for one that is mostly between two turns.
+#[inline]
+pub(crate) fn unpark_turn(task: TaskRef) {
     if !task.task.state.unpark(task.generation) {
         return;
     }
-    // The task was parked, and does not run before it is queued: it is ours.
-    let task = task.task;
+    match task.task.between_turns() {
+        Some(shared) => queue_anywhere(shared, task.task),
+        None => queue(task.task),
+    }
+}
+
+/// Queues a task that was parked. It does not run before it is queued: it is the caller's.
+fn queue(task: &'static Task) {
     match task.home() {
         Home::Core(core) if task.table().kind != Kind::Migrating => match current() {
             Some(worker) if ptr::eq(worker.shared, core.shared) && worker.index == core.worker.get() => {
@@ -340,12 +354,14 @@ pub(crate) fn free(task: &'static Task, shared: &'static Shared) {
 pub(crate) unsafe extern "C" fn core_main(core: *mut ()) -> ! {
     // SAFETY: the core outlives its loop.
     let core: &Core = unsafe { &*core.cast::<Core>() };
-    // A core whose tasks migrate runs under several workers, one after the other: look again after every task.
-    here().arrived();
+    let mut worker = here();
+    worker.arrived();
     loop {
-        let worker = here();
-        if core.private && worker.next.get().is_none() {
-            worker.leave_private_core(core);
+        if core.private {
+            worker = here(); // the task that it was made for may migrate, and the core with it
+            if worker.next.get().is_none() {
+                worker.leave_private_core(core);
+            }
         }
         let task = worker.next.take().or_else(|| worker.find(true)).or_else(|| worker.search());
         let Some(task) = task else {
@@ -646,17 +662,15 @@ impl Worker {
             Ran::Ended => here().finish(task, core),
             Ran::EndedIn(children) => here().finish_in(task, core, &children),
             Ran::Idle => {
-                let worker = here();
-                worker.run_nothing();
-                task.notes.parks(What::of(WaitKind::Mailbox), worker.stamp() | ANYWHERE);
+                self.run_nothing();
+                task.notes.parks(What::of(WaitKind::Mailbox), self.stamp() | ANYWHERE);
                 if !task.state.commit_park() {
-                    worker.queues.woken.push(task);
+                    self.queues.woken.push(task);
                 }
             }
             Ran::Again => {
-                let worker = here();
-                worker.run_nothing();
-                worker.push_woken(task);
+                self.run_nothing();
+                self.push_woken(task);
             }
             Ran::Pending => {
                 self.run_nothing();
