@@ -75,6 +75,9 @@ pub enum Strategy {
     OneForAll = 1,
     /// 2: the children that were started after it.
     RestForOne = 2,
+    /// 3: nobody else. For children that come and go and are many: they have no order, so when their supervisor ends all of them
+    /// are stopped at once.
+    Dynamic = 3,
 }
 
 impl Strategy {
@@ -85,7 +88,7 @@ impl Strategy {
             return count..count;
         }
         match self {
-            Strategy::OneForOne => index..index + 1,
+            Strategy::OneForOne | Strategy::Dynamic => index..index + 1,
             Strategy::OneForAll => 0..count,
             Strategy::RestForOne => index..count,
         }
@@ -98,6 +101,7 @@ impl fmt::Display for Strategy {
             Strategy::OneForOne => "one_for_one",
             Strategy::OneForAll => "one_for_all",
             Strategy::RestForOne => "rest_for_one",
+            Strategy::Dynamic => "dynamic",
         })
     }
 }
@@ -122,6 +126,9 @@ mod tests {
         assert_eq!(transient, [1, 2, 4, 5, 6]);
     }
 
+    const STRATEGIES: [Strategy; 4] =
+        [Strategy::OneForOne, Strategy::OneForAll, Strategy::RestForOne, Strategy::Dynamic];
+
     #[test]
     fn strategies_take_the_one_or_all_or_the_rest() {
         for count in 0..8 {
@@ -129,13 +136,14 @@ mod tests {
                 assert_eq!(Strategy::OneForOne.affected(index, count), index..index + 1);
                 assert_eq!(Strategy::OneForAll.affected(index, count), 0..count);
                 assert_eq!(Strategy::RestForOne.affected(index, count), index..count);
+                assert_eq!(Strategy::Dynamic.affected(index, count), index..index + 1);
             }
         }
     }
 
     #[test]
     fn a_child_that_is_not_there_affects_nobody() {
-        for strategy in [Strategy::OneForOne, Strategy::OneForAll, Strategy::RestForOne] {
+        for strategy in STRATEGIES {
             for (index, count) in [(0, 0), (3, 3), (usize::MAX, 3), (usize::MAX, usize::MAX)] {
                 assert!(strategy.affected(index, count).is_empty());
             }
@@ -148,10 +156,7 @@ mod tests {
             [Restart::Permanent, Restart::Transient, Restart::Temporary].map(|it| it as u8),
             [0, 1, 2]
         );
-        assert_eq!(
-            [Strategy::OneForOne, Strategy::OneForAll, Strategy::RestForOne].map(|it| it as u8),
-            [0, 1, 2]
-        );
+        assert_eq!(STRATEGIES.map(|it| it as u8), [0, 1, 2, 3]);
         assert_eq!(Restart::default().to_string(), "permanent");
         assert_eq!(Strategy::default().to_string(), "one_for_one");
     }

@@ -122,7 +122,7 @@ pub(crate) struct More {
 }
 
 /// Drops messages, as part of the actor.
-type Leftovers = Box<dyn FnOnce(&Head) + Send>;
+pub(crate) type Leftovers = Box<dyn FnOnce(&Head) + Send>;
 
 impl Life {
     pub(crate) fn more(&mut self) -> &mut More {

@@ -6,9 +6,10 @@ use sinew_core::{ActorId, ExitReason, Level};
 use sinew_sched::turn;
 use sinew_sync::Arc;
 
-use crate::cell::{AnyCell, Buried, More, Phase, Seen};
+use crate::cell::{AnyCell, Buried, Leftovers, More, Phase, Seen};
 use crate::event::{Event, Exit, MonitorId, Relation};
 use crate::node::{Inner, Lifecycle};
+use crate::services::{Timers, release_timers};
 use crate::stop;
 
 /// The actor's `started` hook has returned.
@@ -36,10 +37,49 @@ pub(crate) fn started(cell: &dyn AnyCell) {
 
 /// Publishes the end of an actor, if that was not done before.
 pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
+    if let Some(buried) = cell.bury(reason) {
+        publish(cell, buried);
+    } else {
+        cell.head().node.zombies.remove(cell.head()); // it was given up, and has ended after all
+    }
+}
+
+/// Publishes the end of an actor that does not end. Messages that it leaves behind run foreign code when they are dropped, which
+/// may take for ever: a task of its own does that, and nobody waits for it.
+pub(crate) fn give_up(cell: &Arc<dyn AnyCell>) {
     let head = cell.head();
-    let Some(Buried { reason, more }) = cell.bury(reason) else {
-        return head.node.zombies.remove(head); // it was given up, and has ended after all
+    head.node.zombies.add(head);
+    let Some(mut buried) = cell.bury(ExitReason::Killed) else {
+        return head.node.zombies.remove(head); // it has ended this moment
     };
+    let left = buried.more.as_mut().map(|more| {
+        let timers = std::mem::take(&mut more.services.timers);
+        LeftBehind { cell: cell.clone(), timers, mail: more.left.take() }
+    });
+    publish(&**cell, buried);
+    if let Some(left) = left.filter(|left| !left.timers.is_empty() || left.mail.is_some()) {
+        head.node.handle.spawn(move || drop(left)).detach();
+    }
+}
+
+/// Messages of an actor that was given up, in its mailbox and with its timers.
+struct LeftBehind {
+    cell: Arc<dyn AnyCell>,
+    timers: Timers,
+    mail: Option<Leftovers>,
+}
+
+impl Drop for LeftBehind {
+    fn drop(&mut self) {
+        release_timers(std::mem::take(&mut self.timers), self.cell.head());
+        if let Some(mail) = self.mail.take() {
+            mail(self.cell.head());
+        }
+    }
+}
+
+fn publish(cell: &dyn AnyCell, Buried { reason, more }: Buried) {
+    let head = cell.head();
     let node = head.node;
     let refused = more.as_ref().is_some_and(|more| more.refused);
     let name = more.and_then(|more| tell_all(cell, *more, &reason));

@@ -14,7 +14,7 @@
 //! 5. its names, groups, timers and watches are freed;
 //! 6. its children are stopped;
 //! 7. what was left in its mailbox is dropped, so questions in it are answered with the reason. This is foreign code: that it fails
-//!    is reported, and where it blocks it can be killed;
+//!    is reported, and where it blocks it can be killed. For one that was given up, another task does this, after the rest;
 //! 8. its parent is told, then those who are linked to it, monitor it, or wait for it;
 //! 9. its id is unknown.
 

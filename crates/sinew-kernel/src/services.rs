@@ -13,13 +13,16 @@ use crate::timer::{self, TimerId};
 use crate::timers::Expire;
 use crate::watch::Watch;
 
+/// The timers of an actor.
+pub(crate) type Timers = BTreeMap<TimerId, Arc<dyn Expire>>;
+
 /// What an actor has of the node's services.
 #[derive(Default)]
 pub(crate) struct Owned {
     /// It has, or had, names, paths or mounts.
     pub(crate) named: bool,
     pub(crate) groups: BTreeSet<Name>,
-    pub(crate) timers: BTreeMap<TimerId, Arc<dyn Expire>>,
+    pub(crate) timers: Timers,
     pub(crate) watches: BTreeMap<RawFd, Arc<Watch>>,
     /// Whose notices it has handled, and who are not told so yet.
     pub(crate) handled: Vec<Arc<dyn Handled>>,
@@ -34,10 +37,14 @@ impl Owned {
         if !self.groups.is_empty() {
             head.node.groups.release(&self.groups, head.id);
         }
-        for timer in self.timers.into_values() {
-            // What it was to send is dropped, by code of the actor's.
-            failure::contain("a timer's message", head, || timer::end(head.node, &*timer));
-        }
+        release_timers(self.timers, head);
         self.watches.values().for_each(|watch| watch.end());
+    }
+}
+
+/// Frees timers. What they were to send is dropped, by code of the actor's.
+pub(crate) fn release_timers(timers: Timers, head: &Head) {
+    for timer in timers.into_values() {
+        failure::contain("a timer's message", head, || timer::end(head.node, &*timer));
     }
 }

@@ -3,7 +3,8 @@
 //! An actor that is asked to stop finishes the message that it is at. If that takes longer than its node's
 //! [stop time-out](crate::Builder::stop_timeout), it is cancelled: its blocking calls fail. After as long again it is killed: they
 //! unwind. One that has not ended after as long again is a *zombie*: its end is published as if it had ended, and what is left of
-//! it, which cannot be stopped from outside, is counted until it does end.
+//! it, which cannot be stopped from outside, is counted until it does end. Messages that it leaves behind are dropped by a task of
+//! their own ([`end::give_up`]): these steps are made by the node's clock, where foreign code would hold up all timers.
 //!
 //! A child of a supervisor may have a time-out of its own, after which it is killed at once. A supervisor has all the time that
 //! its children need: it never blocks itself.
@@ -80,8 +81,7 @@ pub(crate) fn step(cell: &Arc<dyn AnyCell>, step: Step) {
         }
         Step::Bury => {
             if cell.life(|life| life.phase < Phase::Leaving) {
-                head.node.zombies.add(head);
-                end::bury(&**cell, ExitReason::Killed);
+                end::give_up(cell);
             }
             return;
         }

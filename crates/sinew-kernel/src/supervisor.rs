@@ -18,7 +18,7 @@ use crate::stop::Patience;
 use machine::Machine;
 
 /// The options of a supervisor: an actor that starts its children in order, restarts those that fail, and stops them in
-/// reverse order when it ends.
+/// reverse order when it ends; with [`Strategy::Dynamic`] all at once.
 ///
 /// ```
 /// use std::time::Duration;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use kit::{Hooked, Watchdog, Work, gate, keeper, local, spin_until, wait, with_node, with_nodes};
-use sinew_kernel::{ActorRef, Exit, ExitReason, Flow, Lifecycle, Node, SpawnError, Unsent, Why};
+use sinew_kernel::{ActorRef, Ctx, Exit, ExitReason, Flow, Lifecycle, Node, SpawnError, Unsent, Why};
 use sinew_sched::{ManualClock, Runtime, sleep};
 
 type Notes = Arc<Mutex<Vec<&'static str>>>;
@@ -473,6 +473,78 @@ fn a_zombie_is_reported_and_its_end_is_told_once() {
         assert!(told.try_recv().is_err(), "its end was told twice");
         assert!(numbers.lock().unwrap().is_empty());
         assert_eq!(node.dead_letter_count(), 1);
+    }
+}
+
+/// Holds up whoever drops it until it is told to go on.
+struct Heavy {
+    entered: mpsc::Sender<()>,
+    go: Arc<AtomicBool>,
+}
+
+impl Drop for Heavy {
+    fn drop(&mut self) {
+        self.entered.send(()).unwrap();
+        spin_until(|| self.go.load(Ordering::Acquire));
+    }
+}
+
+// L22
+#[test]
+fn messages_that_a_zombie_leaves_behind_hold_up_neither_its_end_nor_any_timer() {
+    for by_timer in [false, true] {
+        let _watchdog = Watchdog::new(format!("with a timer's message: {by_timer}"));
+        let clock = ManualClock::new();
+        clock.hold(true);
+        // One for the zombie, one for what it leaves behind, and one for everybody else.
+        let runtime = Runtime::builder().workers(3).manual_clock(&clock);
+        let node = Node::builder().runtime(runtime).build().unwrap();
+        let go = Arc::new(AtomicBool::new(false));
+        let (entered, has_entered) = mpsc::channel();
+        let (drops, is_dropped) = mpsc::channel();
+        let mut heavy = Some(act({
+            let heavy = Heavy { entered: drops, go: go.clone() };
+            move |_| {
+                drop(heavy);
+                Flow::Continue
+            }
+        }));
+        let in_mailbox = if by_timer { None } else { heavy.take() };
+        let zombie = node.spawn(keeper().0).unwrap();
+        let wait_for = go.clone();
+        let stuck = act(move |ctx: &mut Ctx<Work>| {
+            if let Some(heavy) = heavy {
+                ctx.send_after(Duration::from_secs(3600), heavy).unwrap();
+            }
+            entered.send(()).unwrap();
+            spin_until(|| wait_for.load(Ordering::Acquire));
+            Flow::Continue
+        });
+        zombie.tell(stuck).unwrap();
+        has_entered.recv().unwrap();
+        in_mailbox.into_iter().for_each(|heavy| zombie.tell(heavy).unwrap());
+        zombie.kill();
+        while zombie.join_timeout(Duration::from_millis(1)).unwrap().is_none() {
+            clock.advance(Duration::from_secs(6));
+        }
+        is_dropped.recv().unwrap();
+        // It is being dropped, and time goes on.
+        let (rings, rang) = mpsc::channel();
+        let ringing = Hooked::<()>::new(move |(), _| {
+            rings.send(()).unwrap();
+            Flow::Stop
+        })
+        .started(|(), ctx| {
+            ctx.send_after(Duration::from_secs(1), ()).unwrap();
+            Flow::Continue
+        });
+        let ringing = node.spawn(ringing).unwrap();
+        while ringing.join_timeout(Duration::from_millis(1)).unwrap().is_none() {
+            clock.advance(Duration::from_secs(1));
+        }
+        rang.recv().unwrap();
+        go.store(true, Ordering::Release);
+        assert!(is_dropped.recv().is_err(), "it was dropped twice");
     }
 }
 

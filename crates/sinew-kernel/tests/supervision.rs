@@ -462,6 +462,42 @@ fn a_child_that_does_not_stop_in_its_time_is_killed() {
 }
 
 #[test]
+fn a_dynamic_supervisor_stops_all_children_at_once_each_in_its_own_time() {
+    for exceeded in [false, true] {
+        let lab = Lab::new();
+        let supervisor = lab.start(lab.node.supervisor(Strategy::Dynamic).max_restarts(0, SECOND));
+        let mut held = Vec::new();
+        for key in ["a", "b", "c"] {
+            let (spec, adds) = (lab.child(key).shutdown(3 * SECOND), supervisor.clone());
+            lab.run(move || adds.start_child(spec).unwrap());
+            let (holds, blocks) = oneshot::channel();
+            lab.tell(&supervisor, key, Order::Block(blocks));
+            held.push(holds);
+        }
+        let (spec, adds) = (lab.child("d"), supervisor.clone());
+        lab.run(move || adds.start_child(spec).unwrap());
+        lab.log();
+        if exceeded {
+            lab.tell(&supervisor, "d", Order::Panic);
+        } else {
+            supervisor.stop();
+        }
+        lab.node.run_until_idle();
+        assert_eq!(lab.log(), if exceeded { "" } else { "-d" }, "it waits for nobody");
+        drop(held.remove(1));
+        lab.node.run_until_idle();
+        assert_eq!(lab.log(), "-b", "it was asked to stop as well");
+        lab.pass(3 * SECOND - BIT);
+        assert!(!supervisor.is_dead());
+        lab.pass(2 * BIT);
+        assert!(supervisor.is_dead(), "the times of two that need them pass together");
+        assert_eq!(lab.log(), "", "those that are killed have no last words");
+        let expected = if exceeded { ExitReason::RestartsExceeded } else { ExitReason::Shutdown };
+        assert_eq!(lab.join(&supervisor), expected);
+    }
+}
+
+#[test]
 fn a_child_without_time_to_stop_is_killed_at_once() {
     let lab = Lab::new();
     let spec = lab.child("a").shutdown(Duration::ZERO);

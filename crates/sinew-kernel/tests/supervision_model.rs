@@ -114,8 +114,12 @@ fn ops() -> impl proptest::strategy::Strategy<Value = Op> {
 }
 
 fn cases() -> impl proptest::strategy::Strategy<Value = Case> {
-    let strategy =
-        prop_oneof![Just(Strategy::OneForOne), Just(Strategy::OneForAll), Just(Strategy::RestForOne)];
+    let strategy = prop_oneof![
+        Just(Strategy::OneForOne),
+        Just(Strategy::OneForAll),
+        Just(Strategy::RestForOne),
+        Just(Strategy::Dynamic)
+    ];
     (strategy, 0..8u32, 1..100u64, vec(kids(), 0..5), vec(ops(), 0..25), any::<bool>()).prop_map(
         |(strategy, max_restarts, window, children, mut ops, stops)| {
             if stops {
@@ -173,6 +177,11 @@ impl Model {
         self.children.len() - 1
     }
 
+    /// Children are restarted without regard to the others.
+    fn is_one_for_one(&self) -> bool {
+        matches!(self.strategy, Strategy::OneForOne | Strategy::Dynamic)
+    }
+
     /// Starts a child. True if it has started.
     fn start(&mut self, child: usize) -> bool {
         let now = self.now;
@@ -209,6 +218,7 @@ impl Model {
 
     /// Children that have ended, how long they lived, how, and whether that was while they were started in order.
     fn have_ended(&mut self, ends: Vec<(usize, u64, How, bool)>) {
+        let one_for_one = self.is_one_for_one();
         let mut alone = Vec::new();
         for (child, lived, how, in_order) in ends {
             let it = &mut self.children[child];
@@ -244,15 +254,15 @@ impl Model {
             let delay = it.next_delay;
             it.next_delay = (delay * u64::from(backoff.1)).min(MAX_DELAY);
             let affected = match self.strategy {
-                Strategy::OneForOne if !in_order && delay == 0 => {
+                _ if one_for_one && !in_order && delay == 0 => {
                     alone.push(child);
                     continue;
                 }
-                Strategy::OneForOne if !in_order => {
+                _ if one_for_one && !in_order => {
                     it.state = State::Wait { until: now + delay };
                     continue;
                 }
-                Strategy::OneForOne => child..child,
+                Strategy::OneForOne | Strategy::Dynamic => child..child,
                 Strategy::OneForAll => 0..self.children.len(),
                 Strategy::RestForOne => child..self.children.len(),
             };
@@ -308,7 +318,7 @@ impl Model {
             }
         }
         // In a group, the second one is stopped with the first if it is restarted with it.
-        if self.strategy == Strategy::OneForOne {
+        if self.is_one_for_one() {
             ends.iter().for_each(|(child, ..)| self.children[*child].state = State::Down);
             self.have_ended(ends);
         } else {
@@ -328,7 +338,7 @@ impl Model {
     /// Starts a child for somebody who waits for it, and says how that went; none if it does not start yet.
     fn start_for(&mut self, child: usize, new: bool) -> Option<Answer> {
         self.children[child].asked = Some(new);
-        if self.strategy == Strategy::OneForOne && self.pending.is_empty() {
+        if self.is_one_for_one() && self.pending.is_empty() {
             self.start_alone(vec![child]);
         } else {
             self.pending.insert(child);
@@ -555,13 +565,14 @@ fn agree(node: &LocalNode, clock: &ManualClock, case: &Case) {
     }
     model.go_on();
     let mut real = Real::start(node, clock, case);
-    check(&mut model, &real, &Op::Pass(0), false);
+    check(&mut model, &real, &Op::Pass(0), case.strategy == Strategy::Dynamic);
     for op in &case.ops {
         if model.ended.is_some() {
             break;
         }
         let known = model.children.len();
-        let mut any_order = false;
+        // Dynamic children are stopped in no order.
+        let mut any_order = case.strategy == Strategy::Dynamic;
         match *op {
             Op::End(child, how) if child < known => {
                 model.ends(&[child], how);
@@ -585,7 +596,7 @@ fn agree(node: &LocalNode, clock: &ManualClock, case: &Case) {
                 model.pass(time);
                 real.clock.advance(milliseconds(time));
                 real.node.run_until_idle();
-                any_order = case.strategy == Strategy::OneForOne;
+                any_order = model.is_one_for_one();
             }
             Op::Terminate(child) | Op::Restart(child) | Op::Delete(child) if child >= known => (),
             Op::Add(_) | Op::Terminate(_) | Op::Restart(_) | Op::Delete(_) => {

@@ -198,7 +198,10 @@ impl SupervisorRef {
         self.0.ask(Command::WhenStarted)
     }
 
-    /// Asks the supervisor to stop its children, from the last to the first, and to end.
+    /// Asks the supervisor to stop its children, from the last to the first, and to end. With [`Strategy::Dynamic`] they are stopped
+    /// all at once.
+    ///
+    /// [`Strategy::Dynamic`]: crate::Strategy::Dynamic
     pub fn stop(&self) {
         self.0.stop();
     }

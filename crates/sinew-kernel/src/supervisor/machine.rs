@@ -10,11 +10,12 @@
 //! - At first all children are to start.
 //! - When a child is to be restarted with others, those of them that run are to stop, and all of them to start, not before the delay
 //!   of the one that failed is over.
-//! - When the supervisor ends, all that run are to stop, and none is to start.
+//! - When the supervisor ends, all that run are to stop, and none is to start. With the dynamic strategy all of them are asked to
+//!   at once, each with its own time-out: there may be many, and they have no order.
 //!
 //! # At once
 //!
-//! With one_for_one, a child that ends is restarted without regard to the others, which may be in the middle of a start that takes
+//! With one_for_one, and dynamic, a child that ends is restarted without regard to the others, which may be in the middle of a start that takes
 //! long. Likewise what [commands](Command) start and stop, if nothing is to be done in turn.
 //!
 //! # Ends that count
@@ -216,6 +217,11 @@ impl Machine {
         self.keys.get(key).copied().ok_or_else(|| SupervisorError::NoChild(key.into()))
     }
 
+    /// Children are restarted without regard to the others.
+    fn is_one_for_one(&self) -> bool {
+        matches!(self.strategy, Strategy::OneForOne | Strategy::Dynamic)
+    }
+
     /// Nothing is left to do in turn.
     fn is_settled(&self) -> bool {
         self.to_stop.is_empty() && self.to_start.is_empty() && self.starting.is_none()
@@ -349,7 +355,7 @@ impl Machine {
             _ => Duration::ZERO,
         };
         let delay = self.child(place).delay.next(lived);
-        if self.strategy == Strategy::OneForOne && !in_turn {
+        if self.is_one_for_one() && !in_turn {
             if delay.is_zero() {
                 return self.start(place, ctx);
             }
@@ -400,6 +406,10 @@ impl Machine {
         }
         waiting.extend(self.pause.take().map(|pause| (pause.ticket, pause.timer)));
         waiting.into_iter().for_each(|timer| self.forget(timer, ctx));
+        if self.strategy == Strategy::Dynamic {
+            let all: Vec<Place> = self.to_stop.iter().copied().collect();
+            all.into_iter().for_each(|place| self.ask_to_end(place, Asked::InTurn, ctx));
+        }
     }
 
     /// Starts a child that is down, and tells whoever asked how that went.
@@ -411,7 +421,7 @@ impl Machine {
         ctx: &Ctx<'_, Command>,
     ) {
         self.child(place).answers().start = Some((asked, new));
-        if self.strategy == Strategy::OneForOne && self.is_settled() {
+        if self.is_one_for_one() && self.is_settled() {
             self.start(place, ctx);
         } else {
             self.to_start.insert(place);

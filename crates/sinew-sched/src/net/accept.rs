@@ -59,7 +59,7 @@ impl Acceptor {
     ) -> io::Result<(OwnedFd, SockAddr)> {
         let mut pause = Pause::between(SHORTEST, LONGEST);
         loop {
-            let accepted = std::future::poll_fn(|context| listener.poll_read(context, accept4)).await;
+            let accepted = listener.read_async(accept4).await;
             match self.settle(listener, accepted) {
                 Accepted::Done(result) => return result,
                 Accepted::Again => (),

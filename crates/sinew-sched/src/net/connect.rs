@@ -23,7 +23,7 @@ pub(super) fn connect(address: SocketAddr, deadline: Option<Instant>) -> io::Res
 /// The same in a future.
 pub(super) async fn connect_async(address: SocketAddr) -> io::Result<Socket<TcpStream>> {
     let socket = begin(address)?;
-    std::future::poll_fn(|context| socket.poll_write(context, connected)).await?;
+    socket.write_async(connected).await?;
     Ok(socket)
 }
 

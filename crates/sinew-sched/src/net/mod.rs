@@ -38,8 +38,8 @@
 //! - `accept` does not fail for a lack of descriptors or memory: it says so on stderr, and tries again ever more
 //!   seldom, up to a second.
 //! - The sockets are in non-blocking mode, also after they became std's: the mode is shared with all clones.
-//! - What ends in `_async` is for futures, which tasks of a runtime poll. Of those that wait for one direction of one
-//!   value at a time, only the last is woken; the timeouts of the value do not count.
+//! - What ends in `_async` is for futures, which tasks of a runtime poll; any number may wait at one value. The timeouts of
+//!   the value do not count.
 //!
 //! # How it works
 //!

@@ -46,7 +46,17 @@ impl<T: AsRawFd> Socket<T> {
         self.source.run(Interest::WRITE, self.write_timeout.deadline(), call)
     }
 
-    /// The same as the poll of a future.
+    /// Does `call`, which reads, in a future.
+    pub(super) async fn read_async<R>(&self, call: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
+        self.source.run_async(Interest::READ, call).await
+    }
+
+    /// Does `call`, which writes, in a future.
+    pub(super) async fn write_async<R>(&self, call: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
+        self.source.run_async(Interest::WRITE, call).await
+    }
+
+    /// Does `call`, which reads, in one poll of whoever has the socket for itself.
     pub(super) fn poll_read<R>(
         &self,
         context: &Context<'_>,
@@ -55,7 +65,7 @@ impl<T: AsRawFd> Socket<T> {
         self.source.poll(Interest::READ, context, call)
     }
 
-    /// The same as the poll of a future.
+    /// Does `call`, which writes, in one poll of whoever has the socket for itself.
     pub(super) fn poll_write<R>(
         &self,
         context: &Context<'_>,

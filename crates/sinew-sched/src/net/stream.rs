@@ -155,7 +155,7 @@ macro_rules! stream {
                 let read = |mut inner: &_, buffer: &mut _| {
                     socket.source.note_short(len, || Read::read(&mut inner, buffer))
                 };
-                poll_fn(|context| socket.poll_read(context, |inner| read(inner, buffer))).await
+                socket.read_async(|inner| read(inner, buffer)).await
             }
 
             /// Writes, in a future: what [`Write::write`] does.
@@ -164,7 +164,7 @@ macro_rules! stream {
             ///
             /// What the system says.
             pub async fn write_async(&self, bytes: &[u8]) -> io::Result<usize> {
-                poll_fn(|context| Sealed::poll_write(self, context, bytes)).await
+                self.socket.write_async(|mut inner| inner.write(bytes)).await
             }
 
             /// Writes all of it, in a future: what [`Write::write_all`] does.

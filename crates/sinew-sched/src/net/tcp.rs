@@ -1,6 +1,5 @@
 //! TCP: listeners and streams.
 
-use std::future::poll_fn;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::iter::FusedIterator;
 use std::mem::MaybeUninit;

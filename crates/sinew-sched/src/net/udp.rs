@@ -1,6 +1,5 @@
 //! UDP.
 
-use std::future::poll_fn;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -113,7 +112,7 @@ impl UdpSocket {
     ///
     /// What the system says.
     pub async fn send_to_async(&self, bytes: &[u8], address: SocketAddr) -> io::Result<usize> {
-        poll_fn(|context| self.socket.poll_write(context, |inner| inner.send_to(bytes, address))).await
+        self.socket.write_async(|inner| inner.send_to(bytes, address)).await
     }
 
     /// Waits for a datagram, in a future: what [`recv_from`](UdpSocket::recv_from) does.
@@ -122,7 +121,7 @@ impl UdpSocket {
     ///
     /// What the system says.
     pub async fn recv_from_async(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        poll_fn(|context| self.socket.poll_read(context, |inner| inner.recv_from(buffer))).await
+        self.socket.read_async(|inner| inner.recv_from(buffer)).await
     }
 
     /// Sends a datagram, in a future: what [`send`](UdpSocket::send) does.
@@ -131,7 +130,7 @@ impl UdpSocket {
     ///
     /// What the system says.
     pub async fn send_async(&self, bytes: &[u8]) -> io::Result<usize> {
-        poll_fn(|context| self.socket.poll_write(context, |inner| inner.send(bytes))).await
+        self.socket.write_async(|inner| inner.send(bytes)).await
     }
 
     /// Waits for a datagram, in a future: what [`recv`](UdpSocket::recv) does.
@@ -140,7 +139,7 @@ impl UdpSocket {
     ///
     /// What the system says.
     pub async fn recv_async(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        poll_fn(|context| self.socket.poll_read(context, |inner| inner.recv(buffer))).await
+        self.socket.read_async(|inner| inner.recv(buffer)).await
     }
 
     /// Another value for the same socket, for another task. What is received by one is not received by the other.

@@ -6,9 +6,10 @@
 //! ([`Source::note_short`]), so one that has something to do waits for nothing. A thread that is no worker needs no reactor: it asks the system.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use sinew_core::Instant;
 use sinew_sync::Mutex;
@@ -16,7 +17,7 @@ use sinew_sync::statics::OnceLock;
 
 use super::{Interest, Readiness, Registration, Slot};
 use crate::blocking::refused_io;
-use crate::case::block;
+use crate::case::{Async, block};
 use crate::fd;
 use crate::notes::What;
 use crate::worker;
@@ -95,23 +96,38 @@ impl<T: AsRawFd> Source<T> {
         result
     }
 
-    /// The same, as the poll of a future: one that waits for a direction takes the place of another.
+    /// The same in a future. Any number may wait at a time.
     ///
     /// # Errors
     ///
     /// Those of `call`; if the future has to wait and is not polled by a task.
+    pub(crate) async fn run_async<R>(
+        &self,
+        interest: Interest,
+        mut call: impl FnMut(&T) -> io::Result<R>,
+    ) -> io::Result<R> {
+        poll_fn(|context| poll_give_way(context)).await;
+        loop {
+            if let Some(result) = self.attempt(interest, &mut call) {
+                return result;
+            }
+            Async::new(Readiness { slot: self.slot()?, fd: self.inner.as_raw_fd(), interest }).await;
+        }
+    }
+
+    /// The same as one poll, for traits that are made of polls: of those that wait for a direction, only the one that polled
+    /// last is woken. Whoever owns such a trait's value is the only one that polls it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Source::run_async`].
     pub(crate) fn poll<R>(
         &self,
         interest: Interest,
         context: &Context<'_>,
         mut call: impl FnMut(&T) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
-        let mut later = false;
-        worker::after_some_calls(|| later = true);
-        if later {
-            context.waker().wake_by_ref();
-            return Poll::Pending;
-        }
+        ready!(poll_give_way(context));
         loop {
             if let Some(result) = self.attempt(interest, &mut call) {
                 return Poll::Ready(result);
@@ -119,7 +135,7 @@ impl<T: AsRawFd> Source<T> {
             match self.slot() {
                 Ok(slot) => {
                     worker::announce(What::ready(self.inner.as_raw_fd(), interest));
-                    std::task::ready!(slot.poll_ready(interest, context));
+                    ready!(slot.poll_ready(interest, context));
                 }
                 Err(error) => return Poll::Ready(Err(error)),
             }
@@ -186,6 +202,17 @@ impl<T: AsRawFd> Source<T> {
         }
         Ok(slot)
     }
+}
+
+/// Lets others run once in a while, as [`worker::give_way`] does for tasks that block.
+fn poll_give_way(context: &Context<'_>) -> Poll<()> {
+    let mut later = false;
+    worker::after_some_calls(|| later = true);
+    if later {
+        context.waker().wake_by_ref();
+        return Poll::Pending;
+    }
+    Poll::Ready(())
 }
 
 impl<T: AsRawFd> Drop for Source<T> {

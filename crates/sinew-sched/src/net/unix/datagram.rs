@@ -1,6 +1,5 @@
 //! Datagrams within a machine.
 
-use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::net::Shutdown;
 use std::os::unix::net::SocketAddr;
@@ -139,7 +138,7 @@ impl UnixDatagram {
     ///
     /// What the system says.
     pub async fn send_async(&self, bytes: &[u8]) -> io::Result<usize> {
-        poll_fn(|context| self.socket.poll_write(context, |inner| inner.send(bytes))).await
+        self.socket.write_async(|inner| inner.send(bytes)).await
     }
 
     /// Waits for a datagram, in a future: what [`recv`](UnixDatagram::recv) does.
@@ -148,7 +147,7 @@ impl UnixDatagram {
     ///
     /// What the system says.
     pub async fn recv_async(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        poll_fn(|context| self.socket.poll_read(context, |inner| inner.recv(buffer))).await
+        self.socket.read_async(|inner| inner.recv(buffer)).await
     }
 
     /// Waits for a datagram, in a future: what [`recv_from`](UnixDatagram::recv_from) does.
@@ -157,7 +156,7 @@ impl UnixDatagram {
     ///
     /// What the system says.
     pub async fn recv_from_async(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        poll_fn(|context| self.socket.poll_read(context, |inner| inner.recv_from(buffer))).await
+        self.socket.read_async(|inner| inner.recv_from(buffer)).await
     }
 
     /// Another value for the same socket, for another task. What is received by one is not received by the other.

@@ -1,7 +1,6 @@
 //! Streams within a machine.
 
 use std::ffi::OsStr;
-use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::Shutdown;
