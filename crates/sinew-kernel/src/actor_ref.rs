@@ -12,7 +12,7 @@ use sinew_sched::{JoinHandle, WaitKind};
 use sinew_sync::Arc;
 
 use crate::ask::{Reply, ask};
-use crate::cell::{AnyCell, Cell, Entry, Phase, WAITING};
+use crate::cell::{Cell, Entry, Phase, WAITING};
 use crate::error::{AskError, SendError, Unsent};
 use crate::mailbox::{Policy, Put};
 use crate::node::NodeRef;
@@ -117,18 +117,18 @@ impl<M: Send + 'static> ActorRef<M> {
 
     /// Asks the actor to end when it has handled the message that it is at. What is left in its mailbox becomes dead letters.
     pub fn stop(&self) {
-        stop::stop(&self.any(), ExitReason::Shutdown, false);
+        stop::stop(&*self.0, ExitReason::Shutdown, false);
     }
 
     /// Asks the actor to end when it has handled what is in its mailbox. Nothing more gets in.
     pub fn drain(&self) {
-        stop::stop(&self.any(), ExitReason::Shutdown, true);
+        stop::stop(&*self.0, ExitReason::Shutdown, true);
     }
 
     /// Ends the actor: its blocking calls unwind. One that computes and never blocks is given up after the node's stop
     /// time-out.
     pub fn kill(&self) {
-        stop::kill(&self.any());
+        stop::kill(&*self.0);
     }
 
     /// Waits until the actor has ended.
@@ -150,6 +150,9 @@ impl<M: Send + 'static> ActorRef<M> {
     }
 
     pub(crate) fn wait_end(&self, deadline: Option<Instant>) -> Result<Option<ExitReason>, Refused> {
+        if let Some(reason) = self.ended() {
+            return Ok(Some(reason));
+        }
         let (sender, mut receiver) = oneshot::channel();
         {
             let mut state = self.0.lock();
@@ -170,6 +173,12 @@ impl<M: Send + 'static> ActorRef<M> {
         }
     }
 
+    /// Why it has ended, if it has.
+    fn ended(&self) -> Option<ExitReason> {
+        let life = &self.0.lock().life;
+        (life.phase == Phase::Dead).then(|| life.reason())
+    }
+
     /// Takes out those who wait no more for its end.
     #[cold]
     fn forget_waits(&self) {
@@ -183,10 +192,6 @@ impl<M: Send + 'static> ActorRef<M> {
     /// True once the actor has ended.
     pub fn is_dead(&self) -> bool {
         self.0.lock().life.phase == Phase::Dead
-    }
-
-    pub(crate) fn any(&self) -> Arc<dyn AnyCell> {
-        self.0.clone()
     }
 }
 

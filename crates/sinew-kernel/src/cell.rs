@@ -25,10 +25,11 @@ use sinew_sync::{Arc, ShortGuard, ShortLock};
 use crate::error::{SendError, Unsent};
 use crate::event::Event;
 use crate::limits::Queued;
-use crate::mailbox::{Admitted, Answer, Mail, Put, Taken};
+use crate::mailbox::{Admitted, Answer, Mail, Put, Stop, Taken};
 use crate::message::Message;
 use crate::node::Inner;
 use crate::notice::{Handled, TypedNotice};
+use crate::stop::Patience;
 
 /// What is the same for all types of messages.
 #[repr(C)]
@@ -106,7 +107,7 @@ pub(crate) struct More {
     pub(crate) traps: bool,
     /// Its parent is told when it has started.
     pub(crate) announces: bool,
-    pub(crate) patience: crate::stop::Patience,
+    pub(crate) patience: Patience,
     /// What else has to be undone at its end.
     pub(crate) services: crate::services::Owned,
     pub(crate) spawned_at: Option<&'static Location<'static>>,
@@ -157,16 +158,18 @@ pub(crate) enum Lane<M> {
     Typed(Arc<dyn TypedNotice<M>>),
 }
 
+impl<M> From<Stop> for Lane<M> {
+    fn from(stop: Stop) -> Lane<M> {
+        Lane::Event(Event::Stop { reason: ExitReason::Shutdown, drain: stop == Stop::Drain })
+    }
+}
+
 impl<M: Send + 'static> Cell<M> {
-    pub(crate) fn new(
-        id: ActorId,
-        node: &'static Inner,
-        waker: Waker,
-        mail: Mail<Entry<M>, Lane<M>>,
-    ) -> Cell<M> {
+    /// One that has no id yet.
+    pub(crate) fn new(node: &'static Inner, waker: Waker, mail: Mail<Entry<M>, Lane<M>>) -> Cell<M> {
         let life = Life { phase: Phase::Starting, code: 0, task: None, more: None };
         let head = Head {
-            id,
+            id: ActorId::NOBODY,
             node,
             waker,
             begun: AtomicU64::new(0),
@@ -175,6 +178,20 @@ impl<M: Send + 'static> Cell<M> {
             failed: AtomicBool::new(false),
         };
         Cell { head, state: ShortLock::new(State { mail, life }) }
+    }
+
+    /// It has this task, by which it is ended if need be.
+    pub(crate) fn set_task(&self, task: JoinHandle<()>) {
+        let mut state = self.lock();
+        if state.life.phase < Phase::Leaving {
+            if state.life.phase == Phase::Ending && state.life.reason() == ExitReason::Killed {
+                task.kill();
+            }
+            state.life.task = Some(task);
+        } else {
+            drop(state);
+            drop(task);
+        }
     }
 
     pub(crate) fn lock(&self) -> ShortGuard<'_, State<M>> {
@@ -256,8 +273,9 @@ impl<M: Send + 'static> Cell<M> {
         }
     }
 
+    /// Called under the lock.
     pub(crate) fn set_flag(&self, flag: u8) {
-        self.head.flags.fetch_or(flag, Ordering::Relaxed);
+        self.head.flags.store(self.head.flags() | flag, Ordering::Relaxed);
     }
 
     /// The flags are as the mail says. Called under the lock.
@@ -287,7 +305,7 @@ impl<M: Send + 'static> Cell<M> {
         }
         let handled = {
             let mut state = self.lock();
-            self.head.flags.fetch_and(!OWES, Ordering::Relaxed);
+            self.head.flags.store(self.head.flags() & !OWES, Ordering::Relaxed);
             state.life.more.as_mut().map(|more| std::mem::take(&mut more.services.handled))
         };
         handled.into_iter().flatten().for_each(Handled::handled);
@@ -318,7 +336,8 @@ impl<M: Send + 'static> Cell<M> {
         let mut state = self.lock();
         let event = state.mail.take_event();
         let begun = self.head.begun();
-        let admitted = state.mail.is_half_free(begun).then(|| state.mail.admit(begun));
+        let admits = state.mail.has_waiting() && state.mail.is_half_free(begun);
+        let admitted = admits.then(|| state.mail.admit(begun));
         self.set_flags(&state.mail);
         drop(state);
         admitted.into_iter().for_each(Admitted::tell);
@@ -367,6 +386,9 @@ impl<M: Send + 'static> Cell<M> {
         let state = self.lock();
         if state.life.phase >= Phase::Ending {
             return Some(state.life.reason());
+        }
+        if state.mail.asked().is_some() {
+            return Some(ExitReason::Shutdown);
         }
         state.mail.events().find_map(|event| match event {
             Lane::Event(Event::Stop { reason, .. }) => Some(reason.clone()),
@@ -465,6 +487,9 @@ impl Head {
 pub(crate) trait AnyCell: Send + Sync {
     fn head(&self) -> &Head;
 
+    /// It gets its id, before anybody else has it.
+    fn set_id(&mut self, id: ActorId);
+
     /// The cell, for those who know the type of its messages.
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 
@@ -473,6 +498,10 @@ pub(crate) trait AnyCell: Send + Sync {
 
     /// Puts an event into the lane. It is given back if the actor ends.
     fn push_event(&self, event: Event) -> Result<(), Event>;
+
+    /// Asks it to end, and says how long it may take. None if it has ended, or is about to; and one that may take no time at all
+    /// is not asked.
+    fn ask_to_end(&self, reason: ExitReason, drain: bool) -> Option<Patience>;
 
     /// Does something with its life, under its lock: `what` runs no foreign code, and takes no other lock.
     fn with_life(&self, what: &mut dyn FnMut(&mut Life));
@@ -528,6 +557,10 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
         &self.head
     }
 
+    fn set_id(&mut self, id: ActorId) {
+        self.head.id = id;
+    }
+
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
         self
     }
@@ -548,6 +581,23 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
             Lane::Event(event) => event,
             Lane::Typed(_) => unreachable!("it was an event"),
         })
+    }
+
+    fn ask_to_end(&self, reason: ExitReason, drain: bool) -> Option<Patience> {
+        let mut state = self.lock();
+        let patience = state.life.more.as_ref().map_or(Patience::Node, |more| more.patience);
+        let put = match reason {
+            _ if patience == Patience::NONE => return Some(patience),
+            ExitReason::Shutdown => state.mail.put_stop(if drain { Stop::Drain } else { Stop::Now }).ok(),
+            reason => state.mail.put_event(Lane::Event(Event::Stop { reason, drain })).ok(),
+        };
+        let wake = put?;
+        self.set_flag(LANE);
+        drop(state);
+        if wake {
+            self.head.waker.wake();
+        }
+        Some(patience)
     }
 
     fn with_life(&self, what: &mut dyn FnMut(&mut Life)) {

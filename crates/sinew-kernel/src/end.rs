@@ -101,7 +101,7 @@ fn tell_all(cell: &dyn AnyCell, more: More, reason: &ExitReason) -> Option<Box<s
     services.release(head);
     for child in children {
         if let Some(child) = node.table.get(child) {
-            stop::stop(&child, ExitReason::Shutdown, false);
+            stop::stop(&*child, ExitReason::Shutdown, false);
         }
     }
     for (monitor, target) in monitored {
@@ -156,7 +156,7 @@ fn linked_end(node: &'static Inner, other: ActorId, exit: Exit) {
     if traps {
         let _ = other.push_event(Event::Exit(exit));
     } else if exit.reason != ExitReason::Normal {
-        stop::stop(&other, exit.reason, false);
+        stop::stop(&*other, exit.reason, false);
     }
 }
 

@@ -62,9 +62,28 @@ pub(crate) struct Mail<M, E> {
     pub(crate) dropped: u32,
     pub(crate) policy: Policy,
     asleep: bool,
-    /// Nothing more gets into the queue, and into neither lane.
+    /// Nothing more gets into the queue.
     closed: bool,
-    sealed: bool,
+    door: Door,
+}
+
+/// The door of the system's lane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Door {
+    Open,
+    /// The first in the lane is a plain request to end. It is noted here, so that to end an actor takes no memory.
+    Asked(Stop),
+    /// Nothing more gets into either lane.
+    Sealed,
+}
+
+/// A plain request to end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stop {
+    /// After the message that the actor is at.
+    Now,
+    /// After those that are in the mailbox.
+    Drain,
 }
 
 /// The system's lane, and senders that wait. It is there if one of them is not empty.
@@ -124,7 +143,7 @@ impl<M> Admitted<M> {
 /// Messages that a mailbox keeps room for when it is empty.
 const KEEP: usize = 64;
 
-impl<M, E> Mail<M, E> {
+impl<M, E: From<Stop>> Mail<M, E> {
     pub(crate) fn new(capacity: u32, policy: Policy) -> Mail<M, E> {
         Mail {
             queue: VecDeque::new(),
@@ -137,7 +156,7 @@ impl<M, E> Mail<M, E> {
             policy,
             asleep: false,
             closed: false,
-            sealed: false,
+            door: Door::Open,
         }
     }
 
@@ -270,7 +289,7 @@ impl<M, E> Mail<M, E> {
 
     /// Puts something into the lane. True if the actor has to be woken. It comes back if there is no actor any more.
     pub(crate) fn put_event(&mut self, event: E) -> Result<bool, E> {
-        if self.sealed {
+        if self.door == Door::Sealed {
             return Err(event);
         }
         self.rest().lane.push_back(event);
@@ -279,20 +298,38 @@ impl<M, E> Mail<M, E> {
 
     /// Like [`put_event`](Mail::put_event), before all others.
     pub(crate) fn put_event_first(&mut self, event: E) -> Result<bool, E> {
-        if self.sealed {
-            return Err(event);
+        match self.door {
+            Door::Sealed => return Err(event),
+            Door::Asked(stop) => self.rest().lane.push_front(stop.into()),
+            Door::Open => (),
         }
+        self.door = Door::Open;
         self.rest().lane.push_front(event);
         Ok(mem::take(&mut self.asleep))
     }
 
-    /// What is in the lane.
+    /// Like [`put_event`](Mail::put_event), for a plain request to end.
+    pub(crate) fn put_stop(&mut self, stop: Stop) -> Result<bool, Stop> {
+        match self.door {
+            Door::Sealed => return Err(stop),
+            Door::Open if !self.has_events() => self.door = Door::Asked(stop),
+            _ => self.rest().lane.push_back(stop.into()),
+        }
+        Ok(mem::take(&mut self.asleep))
+    }
+
+    /// The plain request to end that is the first in the lane.
+    pub(crate) fn asked(&self) -> Option<Stop> {
+        if let Door::Asked(stop) = self.door { Some(stop) } else { None }
+    }
+
+    /// What else is in the lane.
     pub(crate) fn events(&self) -> impl Iterator<Item = &E> {
         self.rest.iter().flat_map(|rest| rest.lane.iter())
     }
 
     pub(crate) fn has_events(&self) -> bool {
-        self.rest.as_ref().is_some_and(|rest| !rest.lane.is_empty())
+        self.asked().is_some() || self.rest.as_ref().is_some_and(|rest| !rest.lane.is_empty())
     }
 
     /// The next message, if that is all there is to say: no events, nobody who waits, and one message or no `more` wanted. Says
@@ -300,7 +337,7 @@ impl<M, E> Mail<M, E> {
     #[inline(always)]
     pub(crate) fn pop(&mut self, more: impl FnOnce() -> bool, last: &mut bool) -> Option<M> {
         let len = self.queue.len();
-        if self.rest.is_some() || self.closed || (len != 1 && more()) {
+        if self.rest.is_some() || self.closed || self.door != Door::Open || (len != 1 && more()) {
             return None;
         }
         let message = self.queue.pop_front()?;
@@ -350,6 +387,10 @@ impl<M, E> Mail<M, E> {
     /// The next event in the lane.
     #[inline]
     pub(crate) fn take_event(&mut self) -> Option<E> {
+        if let Some(stop) = self.asked() {
+            self.door = Door::Open;
+            return Some(stop.into());
+        }
         let event = self.rest.as_mut()?.lane.pop_front();
         self.tidy();
         event
@@ -374,7 +415,7 @@ impl<M, E> Mail<M, E> {
     /// memory, or messages if there is no actor any more; then it is false.
     pub(crate) fn put_back(&mut self, batch: &mut VecDeque<M>) -> bool {
         self.taken = 0;
-        if self.sealed {
+        if self.door == Door::Sealed {
             return false;
         }
         if batch.is_empty() {
@@ -400,14 +441,15 @@ impl<M, E> Mail<M, E> {
     /// Closes the mailbox: nothing more gets in. What is in is left to the actor; those who wait get theirs back.
     pub(crate) fn close(&mut self) -> Vec<(M, Answer<M>)> {
         self.closed = true;
-        let waiting = self.rest.as_mut().map(|rest| mem::take(&mut rest.waiting)).unwrap_or_default();
+        let Some(rest) = &mut self.rest else { return Vec::new() };
+        let waiting = mem::take(&mut rest.waiting);
         self.tidy();
         waiting.into_iter().map(|waiting| (waiting.message, waiting.admitted)).collect()
     }
 
     /// Takes everything out, for good.
     pub(crate) fn drain(&mut self) -> (VecDeque<M>, VecDeque<E>) {
-        (self.closed, self.sealed) = (true, true);
+        (self.closed, self.door) = (true, Door::Sealed);
         self.taken = 0;
         let rest = self.rest.take();
         (mem::take(&mut self.queue), rest.map(|rest| rest.lane).unwrap_or_default())

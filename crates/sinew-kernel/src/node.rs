@@ -180,7 +180,7 @@ impl Inner {
         match fire {
             Fire::Step(id, step) => {
                 if let Some(cell) = self.table.get(id) {
-                    stop::step(&cell, step);
+                    stop::step(&*cell, step);
                 }
             }
             Fire::Tick(id, ticket) => {
@@ -513,12 +513,12 @@ impl NodeRef {
 
     /// Stops the actor with this id as [`ActorRef::stop`] does. False if there is none.
     pub fn stop(self, id: ActorId) -> bool {
-        self.0.table.get(id).map(|cell| stop::stop(&cell, ExitReason::Shutdown, false)).is_some()
+        self.0.table.get(id).map(|cell| stop::stop(&*cell, ExitReason::Shutdown, false)).is_some()
     }
 
     /// Kills the actor with this id as [`ActorRef::kill`] does. False if there is none.
     pub fn kill(self, id: ActorId) -> bool {
-        self.0.table.get(id).map(|cell| stop::kill(&cell)).is_some()
+        self.0.table.get(id).map(|cell| stop::kill(&*cell)).is_some()
     }
 
     /// How many messages were accepted and will not be handled.
@@ -553,7 +553,7 @@ impl NodeRef {
         for cell in
             roots.filter(|cell| cell.life(|life| life.more.as_ref().is_none_or(|more| more.parent.is_none())))
         {
-            stop::stop(&cell, ExitReason::Shutdown, false);
+            stop::stop(&*cell, ExitReason::Shutdown, false);
         }
     }
 

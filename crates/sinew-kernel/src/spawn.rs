@@ -7,7 +7,7 @@ use sinew_sync::Arc;
 
 use crate::actor::{Actor, Behaviour, Body, Flow, Typed};
 use crate::actor_ref::ActorRef;
-use crate::cell::{AnyCell, Cell, Phase};
+use crate::cell::{Cell, Phase};
 use crate::ctx::Ctx;
 use crate::error::SpawnError;
 use crate::mailbox::{Mail, Policy};
@@ -167,7 +167,8 @@ impl Spawn {
         let mut made = None;
         let task = node.handle.spawn_turn(|waker| {
             let mail = Mail::new(self.capacity, self.policy);
-            let cell = node.table.insert(|id| Arc::new(Cell::<M>::new(id, node, waker, mail)));
+            let mut cell = Arc::new(Cell::<M>::new(node, waker, mail));
+            node.table.insert(&mut cell);
             let refused = self.prepare(&cell, spawned_at).err();
             if refused.is_some() {
                 cell.lock().life.more().refused = true;
@@ -177,17 +178,7 @@ impl Spawn {
             body
         });
         let (cell, refused) = made.expect("the body was made");
-        let dropped = (&*cell as &dyn AnyCell).life(|life| match life.phase {
-            Phase::Leaving | Phase::Dead => Some(task),
-            _ => {
-                if life.phase == Phase::Ending && life.reason() == ExitReason::Killed {
-                    task.kill();
-                }
-                life.task = Some(task);
-                None
-            }
-        });
-        drop(dropped);
+        cell.set_task(task);
         let actor = ActorRef(cell);
         if node.is_closed() {
             actor.stop(); // whoever closes the node may have looked before it was there

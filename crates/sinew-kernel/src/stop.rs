@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use sinew_core::ExitReason;
 use sinew_sched::Level;
-use sinew_sync::Arc;
 
 use crate::cell::{AnyCell, Phase};
 use crate::end;
@@ -32,6 +31,11 @@ pub(crate) enum Patience {
     Forever,
 }
 
+impl Patience {
+    /// It is killed, and not asked.
+    pub(crate) const NONE: Patience = Patience::Kill(Duration::ZERO);
+}
+
 /// What is done next about an actor that was asked to stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
@@ -41,28 +45,26 @@ pub(crate) enum Step {
 }
 
 /// Asks an actor to stop, and sees to it that it does.
-pub(crate) fn stop(cell: &Arc<dyn AnyCell>, reason: ExitReason, drain: bool) {
-    let patience = cell.life(|life| life.more.as_ref().map_or(Patience::Node, |more| more.patience));
-    if patience == Patience::Kill(Duration::ZERO) {
-        return kill(cell);
-    }
-    if cell.push_event(Event::Stop { reason, drain }).is_ok() {
-        let head = cell.head();
-        let (timeout, step) = match patience {
-            Patience::Node => (head.node.stop_timeout, Step::Cancel),
-            Patience::Kill(timeout) => (timeout, Step::Kill),
-            Patience::Forever => return,
-        };
-        head.node.timers.at(head.node.handle.now() + timeout, Fire::Step(head.id, step));
+pub(crate) fn stop(cell: &dyn AnyCell, reason: ExitReason, drain: bool) {
+    let Some(patience) = cell.ask_to_end(reason, drain) else { return };
+    let head = cell.head();
+    match patience {
+        Patience::NONE => kill(cell),
+        Patience::Node => head.node.timers.cancel_late(head.node, head.id),
+        Patience::Kill(timeout) => {
+            let at = head.node.handle.now() + timeout;
+            head.node.timers.at(at, Fire::Step(head.id, Step::Kill));
+        }
+        Patience::Forever => (),
     }
 }
 
 /// Kills an actor.
-pub(crate) fn kill(cell: &Arc<dyn AnyCell>) {
+pub(crate) fn kill(cell: &dyn AnyCell) {
     step(cell, Step::Kill);
 }
 
-pub(crate) fn step(cell: &Arc<dyn AnyCell>, step: Step) {
+pub(crate) fn step(cell: &dyn AnyCell, step: Step) {
     let head = cell.head();
     let next = match step {
         Step::Cancel => {
@@ -80,8 +82,10 @@ pub(crate) fn step(cell: &Arc<dyn AnyCell>, step: Step) {
             Step::Bury
         }
         Step::Bury => {
-            if cell.life(|life| life.phase < Phase::Leaving) {
-                end::give_up(cell);
+            if cell.life(|life| life.phase < Phase::Leaving)
+                && let Some(cell) = head.node.table.get(head.id)
+            {
+                end::give_up(&cell);
             }
             return;
         }
@@ -89,7 +93,7 @@ pub(crate) fn step(cell: &Arc<dyn AnyCell>, step: Step) {
     head.node.timers.at(head.node.handle.now() + head.node.stop_timeout, Fire::Step(head.id, next));
 }
 
-fn interrupt(cell: &Arc<dyn AnyCell>, level: Level) {
+fn interrupt(cell: &dyn AnyCell, level: Level) {
     cell.life(|life| match (&life.task, level) {
         (Some(task), Level::Cancel) => task.cancel(),
         (Some(task), Level::Kill) => task.kill(),

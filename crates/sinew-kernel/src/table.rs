@@ -8,8 +8,8 @@
 //! table a pointer or two.
 
 use sinew_core::{ActorId, NodeId};
-use sinew_sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use sinew_sync::{Arc, Mutex, ShortLock};
+use sinew_sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use sinew_sync::{Arc, Mutex};
 
 use crate::cell::AnyCell;
 
@@ -23,16 +23,31 @@ pub(crate) struct Table {
     node: NodeId,
     blocks: AtomicU32,
     /// What is left of the blocks that were taken, for a worker each.
-    left: [ShortLock<Option<Block>>; SHARDS],
-    shards: [Mutex<Shard>; SHARDS],
-    live: AtomicUsize,
-    most: usize,
+    left: [Apart<AtomicU64>; SHARDS],
+    shards: [Apart<Mutex<Shard>>; SHARDS],
+    /// How many more actors there may be, if that is limited.
+    room: Option<AtomicUsize>,
 }
+
+/// On cache lines of its own.
+#[repr(align(128))]
+struct Apart<T>(T);
 
 /// Ids from one to another, both included.
 struct Block {
     next: u32,
     last: u32,
+}
+
+impl Block {
+    /// The block as one word; that of none is zero.
+    fn to_word(&self) -> u64 {
+        u64::from(self.last) << 32 | u64::from(self.next)
+    }
+
+    fn from_word(word: u64) -> Option<Block> {
+        (word != 0).then_some(Block { next: word as u32, last: (word >> 32) as u32 })
+    }
 }
 
 #[derive(Default)]
@@ -52,53 +67,50 @@ impl Table {
         Table {
             node,
             blocks: AtomicU32::new(0),
-            left: std::array::from_fn(|_| ShortLock::new(None)),
-            shards: std::array::from_fn(|_| Mutex::new(Shard::default())),
-            live: AtomicUsize::new(0),
-            most,
+            left: std::array::from_fn(|_| Apart(AtomicU64::new(0))),
+            shards: std::array::from_fn(|_| Apart(Mutex::new(Shard::default()))),
+            room: (most < usize::MAX).then(|| AtomicUsize::new(most)),
         }
     }
 
     /// How many actors there are.
     pub(crate) fn len(&self) -> usize {
-        self.live.load(Ordering::SeqCst)
+        self.shards.iter().map(|shard| shard.0.lock().live).sum()
     }
 
     /// Makes room for one more actor. False if there are as many as there may be.
     pub(crate) fn reserve(&self) -> bool {
-        let room = self.live.fetch_add(1, Ordering::Relaxed) < self.most;
-        if !room {
-            self.live.fetch_sub(1, Ordering::Relaxed);
-        }
-        room
+        let Some(room) = &self.room else { return true };
+        let one_less = |room: usize| room.checked_sub(1);
+        room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
     }
 
-    /// Makes an actor that gets the next id. There is room for it.
-    pub(crate) fn insert<C: AnyCell + 'static>(&self, make: impl FnOnce(ActorId) -> Arc<C>) -> Arc<C> {
+    /// Puts an actor in that nobody else has yet, and gives it the next id. There is room for it.
+    pub(crate) fn insert<C: AnyCell + 'static>(&self, cell: &mut Arc<C>) {
         let lane = sinew_sched::turn::worker_index().unwrap_or(SHARDS - 1) % SHARDS;
         loop {
             let block = self.take_block(lane);
             let (shard, _) = place(block.next);
-            let mut shard = self.shards[shard].lock();
+            let mut shard = self.shards[shard].0.lock();
             if shard.live * 32 >= shard.places.len() * 31 {
                 shard.grow();
             }
             let free = (block.next..=block.last).find(|local| *local != 0 && shard.is_free(*local));
             let Some(local) = free else { continue };
-            let cell = make(ActorId::new(self.node, local));
+            Arc::get_mut(cell).expect("nobody else has it").set_id(ActorId::new(self.node, local));
             let at = shard.at(local);
             shard.places[at] = Some(cell.clone());
             shard.live += 1;
             drop(shard);
             self.give_back(lane, Block { next: local, last: block.last });
-            return cell;
+            return;
         }
     }
 
     /// Ids that nobody else has, of one block.
     fn take_block(&self, lane: usize) -> Block {
-        let left = self.left[lane].lock().take();
-        left.unwrap_or_else(|| {
+        let left = self.left[lane].0.swap(0, Ordering::Relaxed);
+        Block::from_word(left).unwrap_or_else(|| {
             let next = self.blocks.fetch_add(1, Ordering::Relaxed).wrapping_mul(BLOCK);
             Block { next, last: next + (BLOCK - 1) }
         })
@@ -107,7 +119,8 @@ impl Table {
     /// What is behind the first id of `block` is for the next one.
     fn give_back(&self, lane: usize, block: Block) {
         if block.next < block.last {
-            *self.left[lane].lock() = Some(Block { next: block.next + 1, last: block.last });
+            let left = Block { next: block.next + 1, last: block.last };
+            self.left[lane].0.store(left.to_word(), Ordering::Relaxed);
         }
     }
 
@@ -116,21 +129,26 @@ impl Table {
         if id.node() != self.node {
             return None;
         }
-        let (shard, number) = place(id.local());
-        let shard = self.shards[shard].lock();
-        shard.places.get(number & shard.mask())?.as_ref().filter(|cell| cell.head().id == id).cloned()
+        let (shard, _) = place(id.local());
+        self.shards[shard].0.lock().get(id).cloned()
+    }
+
+    /// True if there is an actor with this id, which is of this node, and it has not ended.
+    pub(crate) fn has(&self, id: ActorId) -> bool {
+        let (shard, _) = place(id.local());
+        self.shards[shard].0.lock().get(id).is_some()
     }
 
     /// Takes the actor out. False if it is not there.
     pub(crate) fn remove(&self, id: ActorId) -> bool {
         let (shard, number) = place(id.local());
-        let mut shard = self.shards[shard].lock();
+        let mut shard = self.shards[shard].0.lock();
         let at = number & shard.mask();
         let Some(found) = shard.places.get_mut(at) else { return false };
         let taken = found.take_if(|cell| cell.head().id == id);
         if taken.is_some() {
             shard.live -= 1;
-            self.live.fetch_sub(1, Ordering::SeqCst);
+            self.room.iter().for_each(|room| _ = room.fetch_add(1, Ordering::Relaxed));
         }
         drop(shard);
         taken.is_some()
@@ -140,7 +158,7 @@ impl Table {
     pub(crate) fn all(&self) -> Vec<Arc<dyn AnyCell>> {
         let mut all: Vec<Arc<dyn AnyCell>> = Vec::with_capacity(self.len());
         for shard in &self.shards {
-            all.extend(shard.lock().places.iter().flatten().cloned());
+            all.extend(shard.0.lock().places.iter().flatten().cloned());
         }
         all.sort_by_key(|cell| cell.head().id);
         all
@@ -154,6 +172,10 @@ impl Shard {
 
     fn at(&self, local: u32) -> usize {
         place(local).1 & self.mask()
+    }
+
+    fn get(&self, id: ActorId) -> Option<&Arc<dyn AnyCell>> {
+        self.places.get(self.at(id.local()))?.as_ref().filter(|cell| cell.head().id == id)
     }
 
     fn is_free(&self, local: u32) -> bool {

@@ -2,8 +2,11 @@
 //!
 //! A timer of an actor's has its place in the queue written in its [`Schedule`], under the queue's lock. One that is periodic goes
 //! back into the queue under the same lock under which it comes out: so whoever stops it finds it, unless it is over.
+//!
+//! Actors that were asked to stop have a queue of their own: they all may take as long as their node says, so who was asked last
+//! comes last. Most end at once, and nobody takes them out then; when there are many, those that have ended are swept out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -18,6 +21,9 @@ use crate::stop;
 
 /// Things that happen before other tasks have a turn.
 const BATCH: usize = 256;
+
+/// Actors that were asked to stop at which those that have ended are swept out for the first time.
+const SWEEP: usize = 1024;
 
 /// What happens.
 pub(crate) enum Fire {
@@ -95,6 +101,10 @@ pub(crate) struct Timers {
 struct Queue {
     fires: BTreeMap<(Instant, u64), Fire>,
     next: u64,
+    /// Who was asked to stop, and when it is cancelled if it has not.
+    asked: VecDeque<(Instant, ActorId)>,
+    /// How many of them were left by the last sweep.
+    left: usize,
     /// Wakes the task that waits.
     waker: Option<Waker>,
 }
@@ -135,14 +145,30 @@ impl Timers {
         let key = (at, queue.next);
         queue.next += 1;
         place(key);
-        let first = queue.fires.first_key_value().is_none_or(|(first, _)| key < *first);
+        let waker = queue.waker_for(at);
         queue.fires.insert(key, fire);
-        let waker = if first { queue.waker.take() } else { None };
         drop(queue);
         if let Some(waker) = waker {
             waker.wake();
         }
         key
+    }
+
+    /// Has an actor that was just asked to stop cancelled if it takes longer than it may.
+    pub(crate) fn cancel_late(&self, node: &Inner, actor: ActorId) {
+        let at = node.handle.now() + node.stop_timeout;
+        let mut queue = self.queue.lock();
+        if queue.asked.len() >= SWEEP.max(queue.left * 2) {
+            queue.asked.retain(|(_, actor)| node.table.has(*actor));
+            queue.left = queue.asked.len();
+        }
+        let at = queue.asked.back().map_or(at, |(last, _)| at.max(*last)); // others may have looked at the clock later
+        let waker = queue.waker_for(at);
+        queue.asked.push_back((at, actor));
+        drop(queue);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 
     /// Takes back what was to happen. None if it has.
@@ -151,18 +177,22 @@ impl Timers {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.queue.lock().fires.len()
+        let queue = self.queue.lock();
+        queue.fires.len() + queue.asked.len()
     }
 
     /// When the first of them is, for a task that is woken when that changes.
     fn first(&self, waker: &Waker) -> Option<Instant> {
         let mut queue = self.queue.lock();
         queue.waker = Some(waker.clone());
-        queue.fires.first_key_value().map(|((at, _), _)| *at)
+        queue.first()
     }
 
     fn pop(&self, now: Instant) -> Option<(Instant, Fire)> {
         let mut queue = self.queue.lock();
+        if let Some((at, actor)) = queue.asked.pop_front_if(|(at, _)| *at <= now) {
+            return Some((at, Fire::Step(actor, stop::Step::Cancel)));
+        }
         let first = queue.fires.first_entry().filter(|first| first.key().0 <= now)?;
         let ((at, number), fire) = first.remove_entry();
         if let Fire::Timer(timer) = &fire
@@ -172,6 +202,20 @@ impl Timers {
             queue.fires.insert((next, number), Fire::Timer(timer.clone()));
         }
         Some((at, fire))
+    }
+}
+
+impl Queue {
+    /// When the first of them is.
+    fn first(&self) -> Option<Instant> {
+        let asked = self.asked.front().map(|(at, _)| *at);
+        let fire = self.fires.first_key_value().map(|((at, _), _)| *at);
+        asked.into_iter().chain(fire).min()
+    }
+
+    /// Whom to wake for something at this time, which is about to be put in.
+    fn waker_for(&mut self, at: Instant) -> Option<Waker> {
+        if self.first().is_none_or(|first| at < first) { self.waker.take() } else { None }
     }
 }
 

@@ -12,11 +12,18 @@ use sinew_sync::thread::{self, Thread};
 use sinew_sync::{Arc, Mutex, ShortLock, model};
 
 use crate::actor::{Actor, Flow};
+use crate::cell::AnyCell;
 use crate::ctx::Ctx;
 use crate::event::{Event, Exit, MonitorId, Relation};
-use crate::mailbox::{Mail, Policy, Put, Taken};
+use crate::mailbox::{Mail, Policy, Put, Stop, Taken};
 use crate::node::{LocalNode, Node};
 use crate::{ActorRef, end, stop};
+
+impl From<Stop> for u32 {
+    fn from(_: Stop) -> u32 {
+        unreachable!("nobody is asked to stop")
+    }
+}
 
 /// A mailbox, and what wakes its actor.
 struct Mailbox {
@@ -317,10 +324,10 @@ fn send_against_stop_and_lookup() {
             })
         };
         let stopper = {
-            let any = actor.any();
+            let cell = actor.0.clone();
             thread::spawn(move || {
-                stop::stop(&any, ExitReason::Shutdown, true);
-                any.close(ExitReason::Shutdown);
+                stop::stop(&*cell, ExitReason::Shutdown, true);
+                cell.close(ExitReason::Shutdown);
             })
         };
         end::bury(&*actor.0, ExitReason::Killed);
