@@ -1,37 +1,20 @@
 //! The log: what its lines look like, which there are, that nobody waits for it, and that what is lost is said.
 
+#[path = "kit/kept.rs"]
+mod kept;
+
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use kept::Kept;
 use sinew_core::payload::{Log, SystemPayload};
 use sinew_kernel::{
     Actor, ActorId, ActorRef, Builder, Ctx, Flow, Kind, Level, LevelFilter, LocalNode, Message, Node, NodeRef,
 };
 use sinew_sched::{ManualClock, Runtime};
-
-/// A sink that keeps what it is told.
-#[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<u8>>>);
-
-impl Kept {
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
-
-impl Write for Kept {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// A node on this thread with these options, at nine seconds after the epoch.
 fn local(options: impl FnOnce(Builder) -> Builder) -> (LocalNode, Kept, ManualClock) {

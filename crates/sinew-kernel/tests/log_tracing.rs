@@ -1,35 +1,18 @@
 //! Events of `tracing` as lines of the log, lines as its events, and neither in a circle.
 
+#[path = "kit/kept.rs"]
+mod kept;
+
 use std::fmt::Debug;
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
+use kept::Kept;
 use sinew_kernel::{Builder, Flow, Kind, Level, LevelFilter, LocalNode, LogSubscriber, Node};
 use sinew_sched::{ManualClock, Runtime};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Dispatch, Event, Metadata, Subscriber, dispatcher};
-
-#[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<u8>>>);
-
-impl Kept {
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
-
-impl Write for Kept {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 fn local(options: impl FnOnce(Builder) -> Builder) -> LocalNode {
     let clock = ManualClock::new();
