@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use sinew_core::ExitReason;
 use sinew_sched::Level;
+use sinew_sched::turn::{self, Marked};
 use sinew_sync::Arc;
 
 use crate::cell::{AnyCell, Phase};
@@ -90,9 +91,7 @@ pub(crate) fn step(cell: &Arc<dyn AnyCell>, step: Step) {
 }
 
 fn interrupt(cell: &Arc<dyn AnyCell>, level: Level) {
-    cell.life(|life| match (&life.task, level) {
-        (Some(task), Level::Cancel) => task.cancel(),
-        (Some(task), Level::Kill) => task.kill(),
-        (None, _) => (), // it has ended
-    });
+    // Its handle keeps the task from being another's, and is the lock's. The rest may take long, and takes other locks.
+    let marked = cell.life(|life| life.task.as_ref().map(|task| turn::mark(task, level)));
+    marked.into_iter().for_each(Marked::tell); // without a task it has ended
 }
