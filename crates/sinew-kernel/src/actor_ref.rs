@@ -8,12 +8,12 @@ use sinew_fiber::Refused;
 use sinew_fiber::raw::may_await;
 use sinew_fiber::shield;
 use sinew_sched::chan::{RecvError, oneshot};
-use sinew_sched::{JoinHandle, WaitKind};
+use sinew_sched::{JoinHandle, WaitKind, turn};
 use sinew_sync::Arc;
 
 use crate::ask::{Reply, ask};
 use crate::cell::{Cell, Entry, Phase, WAITING};
-use crate::error::{AskError, SendError, Unsent};
+use crate::error::{AskError, JoinError, SendError, Unsent};
 use crate::mailbox::{Policy, Put};
 use crate::node::NodeRef;
 use crate::stop;
@@ -77,7 +77,7 @@ impl<M: Send + 'static> ActorRef<M> {
     ///
     /// # Errors
     ///
-    /// At once if the actor has ended, ends or fails, with the reason; if it dropped the question; if time is up.
+    /// At once if the actor has ended, ends or fails, with the reason, or is the caller; if it dropped the question; if time is up.
     pub fn ask<T: Send + 'static>(&self, question: impl FnOnce(Reply<T>) -> M) -> Result<T, AskError> {
         ask(self, question, PATIENCE)
     }
@@ -135,18 +135,30 @@ impl<M: Send + 'static> ActorRef<M> {
     ///
     /// # Errors
     ///
-    /// Refused where nothing may wait.
-    pub fn join(&self) -> Result<ExitReason, Refused> {
-        self.wait_end(None).map(|ended| ended.expect("there is no deadline"))
+    /// At once if the actor is the caller; refused where nothing may wait.
+    pub fn join(&self) -> Result<ExitReason, JoinError> {
+        self.join_until(None).map(|ended| ended.expect("there is no deadline"))
     }
 
     /// Waits until the actor has ended, up to `timeout`; then it is none.
     ///
     /// # Errors
     ///
-    /// Refused where nothing may wait.
-    pub fn join_timeout(&self, timeout: Duration) -> Result<Option<ExitReason>, Refused> {
-        self.wait_end(Some(sinew_sched::now() + timeout))
+    /// As for [`join`](ActorRef::join).
+    pub fn join_timeout(&self, timeout: Duration) -> Result<Option<ExitReason>, JoinError> {
+        self.join_until(Some(sinew_sched::now() + timeout))
+    }
+
+    fn join_until(&self, deadline: Option<Instant>) -> Result<Option<ExitReason>, JoinError> {
+        if self.is_caller() {
+            return Err(JoinError::Itself);
+        }
+        Ok(self.wait_end(deadline)?)
+    }
+
+    /// True if it is the actor that runs the caller.
+    pub(crate) fn is_caller(&self) -> bool {
+        turn::current() == Some(self.0.head.task())
     }
 
     pub(crate) fn wait_end(&self, deadline: Option<Instant>) -> Result<Option<ExitReason>, Refused> {
@@ -202,7 +214,7 @@ fn put_waiting<M: Send + 'static>(
     entry: Entry<M>,
     timeout: Option<Duration>,
 ) -> Result<(), (Entry<M>, Unsent)> {
-    if sinew_sched::turn::current() == Some(cell.head.task()) {
+    if turn::current() == Some(cell.head.task()) {
         return Err((entry, Unsent::ToItself));
     }
     if let Err(refused) = may_await() {

@@ -61,6 +61,9 @@ where
     M: Send + 'static,
     T: Send + 'static,
 {
+    if actor.is_caller() {
+        return Err(AskError::ToItself);
+    }
     may_await()?; // or the question would be sent, and its answer lost
     let (sender, mut receiver) = oneshot::channel();
     let deadline = sinew_sched::now() + timeout;

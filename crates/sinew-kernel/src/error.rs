@@ -93,8 +93,22 @@ pub enum AskError {
     /// There was no answer in time. It may still come, to nobody.
     #[error("there was no answer within {0:?}")]
     TimedOut(Duration),
+    /// An actor must not wait for its own answer. The question was not sent.
+    #[error("an actor cannot wait for its own answer: call what answers it, or use `tell`")]
+    ToItself,
     /// Nothing waits here, or not any more.
     #[error("the answer cannot be waited for: {0}")]
+    Refused(#[from] Refused),
+}
+
+/// Why the end of an actor was not waited for.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// An actor must not wait for its own end.
+    #[error("an actor cannot wait for its own end: have it return `Flow::Stop`, and another wait for it")]
+    Itself,
+    /// Nothing waits here, or not any more.
+    #[error("the end of the actor cannot be waited for: {0}")]
     Refused(#[from] Refused),
 }
 

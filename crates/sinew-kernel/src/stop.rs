@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use sinew_core::ExitReason;
 use sinew_sched::Level;
+use sinew_sched::turn::{self, Marked};
 
 use crate::cell::{AnyCell, Phase};
 use crate::end;
@@ -94,9 +95,7 @@ pub(crate) fn step(cell: &dyn AnyCell, step: Step) {
 }
 
 fn interrupt(cell: &dyn AnyCell, level: Level) {
-    cell.life(|life| match (&life.task, level) {
-        (Some(task), Level::Cancel) => task.cancel(),
-        (Some(task), Level::Kill) => task.kill(),
-        (None, _) => (), // it has ended
-    });
+    // Its handle keeps the task from being another's, and is the lock's. The rest may take long, and takes other locks.
+    let marked = cell.life(|life| life.task.as_ref().map(|task| turn::mark(task, level)));
+    marked.into_iter().for_each(Marked::tell); // without a task it has ended
 }

@@ -68,8 +68,7 @@
 //! - Keys and the names of owners have 1 to 255 bytes, without NUL. They are data: no name is a path.
 //! - Values have up to 16 MiB, or what [`Builder::max_value`] says.
 //! - What rots on the disk is not always noticed: keep backups, of the file of a store that is closed.
-//! - A [`ManualClock`](sinew_sched::ManualClock) does not see the thread that writes, and may jump while a task waits for it:
-//!   tests with such a clock use [`Store::in_memory`], whose changes need no wait.
+//! - A [`ManualClock`](sinew_sched::ManualClock) stands still while a task waits for the disk.
 
 mod builder;
 mod create;
@@ -88,7 +87,7 @@ use std::path::Path;
 
 use sinew_fiber::raw::ready_to_await;
 use sinew_sched::chan::{self, RecvError, Unsent};
-use sinew_sched::{BlockingError, blocking, blocking_async};
+use sinew_sched::{BlockingError, blocking, blocking_async, hold_clock};
 use sinew_sync::Arc;
 
 pub use builder::Builder;
@@ -232,6 +231,7 @@ impl Store {
             Place::File(file) => file,
         };
         ready_to_await()?; // what cannot wait for the answer is not begun
+        let _hold = hold_clock();
         let (request, mut answer) = Request::new(change);
         file.requests.send(request).map_err(|unsent| file.unsent(unsent.why))?;
         file.answered(answer.recv())
@@ -242,6 +242,7 @@ impl Store {
             Place::Memory(memory) => return memory.change(change, &self.shared.counters),
             Place::File(file) => file,
         };
+        let _hold = hold_clock();
         let (request, mut answer) = Request::new(change);
         file.requests.send_async(request).await.map_err(|unsent| file.unsent(unsent.why))?;
         file.answered(answer.recv_async().await)

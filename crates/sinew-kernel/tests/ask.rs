@@ -212,6 +212,24 @@ fn nobody_asks_inside_the_poll_of_a_future_and_the_question_is_not_sent() {
     });
 }
 
+// A12
+#[test]
+fn an_actor_that_asks_itself_gets_an_error_at_once_and_the_question_is_not_sent() {
+    let (node, clock) = local();
+    clock.hold(true);
+    let (seen, questions) = mpsc::channel();
+    let actor = Hooked::<Reply<AskError>>::new(move |reply, ctx| {
+        seen.send(()).unwrap();
+        reply.send(ctx.me().ask(|reply| reply).unwrap_err());
+        Flow::Continue
+    });
+    let asked = node.spawn(actor).unwrap();
+    let error = node.runtime().run(move || asked.ask(|reply| reply)).unwrap().unwrap();
+    assert!(matches!(error, AskError::ToItself), "{error}");
+    node.run_until_idle();
+    assert_eq!(questions.try_iter().count(), 1);
+}
+
 // A10
 #[test]
 fn a_question_for_a_full_mailbox_is_as_its_policy_has_it() {

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use kit::{Hooked, Watchdog, Work, gate, keeper, local, spin_until, wait, with_node, with_nodes};
-use sinew_kernel::{ActorRef, Ctx, Exit, ExitReason, Flow, Lifecycle, Node, SpawnError, Unsent, Why};
+use sinew_kernel::{
+    ActorRef, Ctx, Exit, ExitReason, Flow, JoinError, Lifecycle, Node, SpawnError, Unsent, Why,
+};
 use sinew_sched::{ManualClock, Runtime, sleep};
 
 type Notes = Arc<Mutex<Vec<&'static str>>>;
@@ -546,6 +548,25 @@ fn messages_that_a_zombie_leaves_behind_hold_up_neither_its_end_nor_any_timer() 
         go.store(true, Ordering::Release);
         assert!(is_dropped.recv().is_err(), "it was dropped twice");
     }
+}
+
+// L23
+#[test]
+fn an_actor_that_waits_for_its_own_end_gets_an_error_at_once() {
+    with_nodes(|node| {
+        let (joins, joined) = mpsc::channel();
+        let actor = node.spawn(keeper().0).unwrap();
+        let waits = act(move |ctx: &mut Ctx<Work>| {
+            let me = ctx.me();
+            joins.send([me.join().map(Some), me.join_timeout(Duration::from_secs(3600))]).unwrap();
+            Flow::Stop
+        });
+        actor.tell(waits).unwrap();
+        for result in joined.recv().unwrap() {
+            assert!(matches!(result, Err(JoinError::Itself)), "{result:?}");
+        }
+        assert_eq!(actor.join().unwrap(), ExitReason::Normal);
+    });
 }
 
 // L16

@@ -19,6 +19,7 @@
 
 pub(crate) mod pool;
 
+use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
@@ -162,7 +163,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let _hold = Hold::new(shared);
+    let _hold = ClockHold::new(shared);
     let pool = &shared.blocking;
     let (sender, mut result) = oneshot::channel();
     let job = move || {
@@ -211,17 +212,48 @@ impl Drop for Claim {
     }
 }
 
-/// Holds a manual clock while somebody waits for a call.
-pub(crate) struct Hold(&'static Shared);
+/// Keeps a [manual clock](crate::ManualClock) of the caller's runtime from jumping until it is dropped: for a task that waits for a
+/// thread that is no worker, as [`blocking`] does by itself. None outside of a runtime.
+///
+/// ```
+/// use std::time::Duration;
+/// use sinew_sched::{ManualClock, Runtime, chan::oneshot, hold_clock, sleep, spawn};
+///
+/// let clock = ManualClock::new();
+/// let runtime = Runtime::builder().manual_clock(&clock).build()?;
+/// runtime.run(|| {
+///     spawn(|| sleep(Duration::from_secs(3600))).detach();
+///     let (sender, mut receiver) = oneshot::channel();
+///     let hold = hold_clock();
+///     std::thread::spawn(move || sender.send("done"));
+///     receiver.recv().unwrap();
+///     assert_eq!(sinew_sched::now().as_nanos(), 0);
+///     drop(hold);
+/// }).unwrap();
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn hold_clock() -> Option<ClockHold> {
+    worker::current().map(|worker| ClockHold::new(worker.shared))
+}
 
-impl Hold {
-    pub(crate) fn new(shared: &'static Shared) -> Hold {
+/// Holds a manual clock: see [`hold_clock`].
+#[must_use = "the clock is held until this is dropped"]
+pub struct ClockHold(&'static Shared);
+
+impl ClockHold {
+    fn new(shared: &'static Shared) -> ClockHold {
         shared.blocking.hold();
-        Hold(shared)
+        ClockHold(shared)
     }
 }
 
-impl Drop for Hold {
+impl fmt::Debug for ClockHold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClockHold")
+    }
+}
+
+impl Drop for ClockHold {
     fn drop(&mut self) {
         self.0.blocking.release();
         if !worker::current().is_some_and(|worker| ptr::eq(worker.shared, self.0)) {

@@ -91,7 +91,7 @@ pub fn now() -> Instant {
 /// ```
 ///
 /// Threads that are no workers are not seen: while one of them still has something for the runtime to do,
-/// [`hold`](ManualClock::hold) the clock.
+/// [`hold`](ManualClock::hold) the clock; a task that waits for one does so by [`hold_clock`](crate::hold_clock).
 #[derive(Clone)]
 pub struct ManualClock {
     inner: Arc<Manual>,

@@ -103,7 +103,7 @@ mod wheel;
 mod worker;
 
 pub use blocking::pool::BlockingDump;
-pub use blocking::{BlockingError, blocking, blocking_async};
+pub use blocking::{BlockingError, ClockHold, blocking, blocking_async, hold_clock};
 pub use clock::{ManualClock, now};
 pub use counters::WorkerCounters;
 pub use current_thread::CurrentThread;

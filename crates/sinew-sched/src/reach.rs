@@ -136,8 +136,14 @@ pub(crate) fn level(task: &Task) -> Option<Level> {
 /// Cancels or kills `task` and the children of its scopes. The caller keeps the task from being freed.
 pub(crate) fn cancel(task: &'static Task, level: Level) {
     task.word.cancel(level);
-    worker::unpark(task.reference());
-    cancel_children(scopes_of(task.id()), level);
+    pass_on(task.id(), level);
+}
+
+/// The second half of [`cancel`], when the word says it: has the task look, if it waits, and reaches the children of its scopes. It
+/// may have ended meanwhile.
+pub(crate) fn pass_on(task: TaskId, level: Level) {
+    worker::unpark(TaskRef::of(task));
+    cancel_children(scopes_of(task), level);
 }
 
 /// Cancels or kills all children of these scopes, and theirs.
@@ -203,9 +209,7 @@ impl Remote for Tasks {
 
     fn cancel(&self, id: u64, level: Level) {
         if Tasks::reach(id, |task| task.word.cancel(level)).is_some() {
-            let task = TaskId::from_u64(id);
-            worker::unpark(TaskRef::of(task));
-            cancel_children(scopes_of(task), level);
+            pass_on(TaskId::from_u64(id), level);
         }
     }
 

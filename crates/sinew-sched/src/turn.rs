@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::mem;
 use std::ptr;
 
-use sinew_fiber::{Raised, Refused};
+use sinew_fiber::{Level, Raised, Refused};
 
 use crate::core::Core;
 use crate::dump::WaitKind;
@@ -154,6 +154,28 @@ pub fn others_wait() -> bool {
 #[inline]
 pub fn current() -> Option<TaskId> {
     worker::current_task().map(Task::id)
+}
+
+/// Cancels or kills a task in two steps, for whoever has its handle under a lock: this one only says it in the task's word. The
+/// other wakes the task, and reaches the children of its scopes, however many; it needs no handle, and takes locks.
+pub fn mark<T>(handle: &JoinHandle<T>, level: Level) -> Marked {
+    handle.task().word.cancel(level);
+    Marked { task: handle.id(), level }
+}
+
+/// A task that was [marked](mark), and does not know yet.
+#[must_use = "a task that waits has to be told"]
+#[derive(Debug)]
+pub struct Marked {
+    task: TaskId,
+    level: Level,
+}
+
+impl Marked {
+    /// Has it and the children of its scopes end. It may have ended meanwhile.
+    pub fn tell(self) {
+        reach::pass_on(self.task, self.level);
+    }
 }
 
 /// The [tag](Turn::tag) of the body whose turn runs the caller; zero if there is none.

@@ -4,6 +4,8 @@
 //! What comes while it commits is the next commit. It does not wait for more to come: under load the duration of a commit
 //! collects enough, and a lone caller is not held up.
 //!
+//! It is no worker of any runtime, so whoever waits for it holds a manual clock meanwhile.
+//!
 //! It ends when the queue was closed, by [`Store::close`](super::Store::close) or with the last handle, and is empty.
 
 use std::sync::Arc;

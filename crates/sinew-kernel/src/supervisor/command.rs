@@ -3,12 +3,11 @@
 use std::fmt;
 
 use sinew_core::{ActorId, ExitReason, Restart};
-use sinew_fiber::Refused;
 
 use super::spec::ChildSpec;
 use crate::actor_ref::ActorRef;
 use crate::ask::Reply;
-use crate::error::AskError;
+use crate::error::{AskError, JoinError};
 
 /// What a supervisor is asked for.
 pub(crate) enum Command {
@@ -216,7 +215,7 @@ impl SupervisorRef {
     /// # Errors
     ///
     /// Refused where nothing may wait.
-    pub fn join(&self) -> Result<ExitReason, Refused> {
+    pub fn join(&self) -> Result<ExitReason, JoinError> {
         self.0.join()
     }
 

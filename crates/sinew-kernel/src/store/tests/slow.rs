@@ -3,9 +3,10 @@
 use std::pin::pin;
 use std::task::{Context, Waker};
 use std::thread;
+use std::time::Duration;
 
-use sinew_sched::Runtime;
 use sinew_sched::chan::oneshot;
+use sinew_sched::{ManualClock, Runtime, sleep};
 
 use super::super::{Store, StoreError};
 use super::faults::Gate;
@@ -157,6 +158,35 @@ fn a_task_that_waits_for_the_disk_leaves_its_worker_to_others() {
     gate.open();
     saves.join().unwrap();
     first.join().unwrap();
+}
+
+#[test]
+fn a_manual_clock_stands_still_while_a_task_waits_for_the_disk() {
+    for by_future in [false, true] {
+        let folder = Folder::new();
+        let (store, gate, first) = busy(&folder, Store::builder());
+        let clock = ManualClock::new();
+        let runtime = Runtime::builder().workers(1).manual_clock(&clock).build().unwrap();
+        let state = store.of("a");
+        let saves = if by_future {
+            runtime.spawn_future(async move { state.save_async("k", "new").await.unwrap() })
+        } else {
+            runtime.spawn(move || state.save("k", "new").unwrap())
+        };
+        wait_until_queued(&store, 1);
+        let sleeps = runtime.spawn(|| sleep(Duration::from_secs(3600)));
+        // Nothing is left to do but to wait.
+        let dump = runtime.dumper();
+        let idle = |dump: String| ["worker 0: asleep", "next timer in 3"].iter().all(|it| dump.contains(it));
+        while !idle(dump().to_string()) && clock.now().as_nanos() == 0 {
+            thread::yield_now();
+        }
+        assert_eq!(clock.now().as_nanos(), 0);
+        gate.open();
+        saves.join().unwrap();
+        sleeps.join().unwrap();
+        first.join().unwrap();
+    }
 }
 
 #[test]
