@@ -8,7 +8,7 @@ use sinew_fiber::Refused;
 use sinew_fiber::raw::may_await;
 use sinew_fiber::shield;
 use sinew_sched::chan::{RecvError, oneshot};
-use sinew_sched::{JoinHandle, WaitKind};
+use sinew_sched::{JoinHandle, Limit, WaitKind};
 use sinew_sync::Arc;
 
 use crate::ask::{Reply, ask};
@@ -70,7 +70,12 @@ impl<M: Send + 'static> ActorRef<M> {
     }
 
     #[cold]
-    fn not_told(&self, entry: Entry<M>, why: Unsent, timeout: Option<Duration>) -> Result<(), SendError<M>> {
+    pub(crate) fn not_told(
+        &self,
+        entry: Entry<M>,
+        why: Unsent,
+        timeout: Option<Duration>,
+    ) -> Result<(), SendError<M>> {
         let waits = matches!(why, Unsent::Full) && self.0.lock().mail.policy == Policy::Park;
         if !waits {
             return Err(SendError::new(typed(entry), why));
@@ -163,7 +168,8 @@ impl<M: Send + 'static> ActorRef<M> {
             }
             state.life.more().waits.push(sender);
         }
-        let received = receiver.recv_of_actor(deadline, WaitKind::ActorEnd, self.id().local());
+        let limit = deadline.map(Limit::Until);
+        let received = receiver.recv_of_actor(limit, WaitKind::ActorEnd, self.id().local());
         if !matches!(received, Ok(Some(_))) {
             drop(receiver);
             self.forget_waits();
@@ -233,12 +239,14 @@ fn put_waiting<M: Send + 'static>(
             Put::Instead(..) | Put::Dropped(_) => unreachable!("the policy is to park"),
         }
     }
-    let why = match receiver.recv_of_actor(deadline, WaitKind::SendMailbox, cell.head.id.local()) {
-        Ok(Some(answer)) => return answered(cell, answer),
-        Ok(None) => Unsent::TimedOut(timeout.unwrap_or_default()),
-        Err(RecvError::Refused(refused)) => Unsent::Refused(refused),
-        Err(_) => Unsent::Stopped(cell.reason()),
-    };
+    let why =
+        match receiver.recv_of_actor(deadline.map(Limit::Until), WaitKind::SendMailbox, cell.head.id.local())
+        {
+            Ok(Some(answer)) => return answered(cell, answer),
+            Ok(None) => Unsent::TimedOut(timeout.unwrap_or_default()),
+            Err(RecvError::Refused(refused)) => Unsent::Refused(refused),
+            Err(_) => Unsent::Stopped(cell.reason()),
+        };
     let withdrawn = {
         let mut state = cell.lock();
         let withdrawn = state.mail.withdraw(ticket);
