@@ -14,6 +14,7 @@ use sinew_sync::Arc;
 use crate::ask::{Reply, ask};
 use crate::cell::{AnyCell, Cell, Entry, Phase, WAITING};
 use crate::error::{AskError, SendError, Unsent};
+use crate::groups::Sent;
 use crate::mailbox::{Policy, Put};
 use crate::node::NodeRef;
 use crate::stop;
@@ -105,20 +106,24 @@ impl<M: Send + 'static> ActorRef<M> {
         ask(self, question, timeout)
     }
 
-    /// Sends each of `items`, by a task of its own, which waits where the mailbox is full, until there are no more, or the actor
-    /// ends. The task returns how many were sent.
-    pub fn stream<I>(&self, items: I) -> JoinHandle<u64>
+    /// Sends each of `items`, by a task of its own, until there are no more, or the actor ends. If the mailbox is full, that is as the
+    /// actor's [`Policy`] has it: the task waits for room, or the item is refused, and it goes on with the next. It returns how many
+    /// of the items that it has taken were accepted, and how many were not; those are dropped.
+    pub fn stream<I>(&self, items: I) -> JoinHandle<Sent>
     where
         I: IntoIterator<Item = M> + Send + 'static,
     {
         let to = self.clone();
         self.0.head.node.handle.spawn(move || {
-            let mut sent = 0;
+            let mut sent = Sent { accepted: 0, refused: 0 };
             for item in items {
                 match to.tell(item) {
-                    Ok(()) => sent += 1,
-                    Err(SendError { why: Unsent::Full, .. }) => (), // its policy is to refuse
-                    Err(_) => break,
+                    Ok(()) => sent.accepted += 1,
+                    Err(SendError { why: Unsent::Full | Unsent::NodeFull { .. }, .. }) => sent.refused += 1,
+                    Err(_) => {
+                        sent.refused += 1;
+                        break;
+                    }
                 }
             }
             sent
