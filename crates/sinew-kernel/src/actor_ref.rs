@@ -8,12 +8,13 @@ use sinew_fiber::Refused;
 use sinew_fiber::raw::may_await;
 use sinew_fiber::shield;
 use sinew_sched::chan::{RecvError, oneshot};
-use sinew_sched::{JoinHandle, WaitKind, turn};
+use sinew_sched::{JoinHandle, Limit, WaitKind, turn};
 use sinew_sync::Arc;
 
 use crate::ask::{Reply, ask};
 use crate::cell::{Cell, Entry, Phase, WAITING};
 use crate::error::{AskError, JoinError, SendError, Unsent};
+use crate::groups::Sent;
 use crate::mailbox::{Policy, Put};
 use crate::node::NodeRef;
 use crate::stop;
@@ -64,7 +65,7 @@ impl<M: Send + 'static> ActorRef<M> {
     }
 
     #[cold]
-    fn tell_slowly(&self, message: M, timeout: Option<Duration>) -> Result<(), SendError<M>> {
+    pub(crate) fn tell_slowly(&self, message: M, timeout: Option<Duration>) -> Result<(), SendError<M>> {
         let Err((entry, why)) = self.0.try_put(self.0.entry(message)?) else { return Ok(()) };
         let waits = matches!(why, Unsent::Full) && self.0.lock().mail.policy == Policy::Park;
         if !waits {
@@ -95,20 +96,24 @@ impl<M: Send + 'static> ActorRef<M> {
         ask(self, question, timeout)
     }
 
-    /// Sends each of `items`, by a task of its own, which waits where the mailbox is full, until there are no more, or the actor
-    /// ends. The task returns how many were sent.
-    pub fn stream<I>(&self, items: I) -> JoinHandle<u64>
+    /// Sends each of `items`, by a task of its own, until there are no more, or the actor ends. If the mailbox is full, that is as the
+    /// actor's [`Policy`] has it: the task waits for room, or the item is refused, and it goes on with the next. It returns how many
+    /// of the items that it has taken were accepted, and how many were not; those are dropped.
+    pub fn stream<I>(&self, items: I) -> JoinHandle<Sent>
     where
         I: IntoIterator<Item = M> + Send + 'static,
     {
         let to = self.clone();
         self.0.head.node.handle.spawn(move || {
-            let mut sent = 0;
+            let mut sent = Sent { accepted: 0, refused: 0 };
             for item in items {
                 match to.tell(item) {
-                    Ok(()) => sent += 1,
-                    Err(SendError { why: Unsent::Full, .. }) => (), // its policy is to refuse
-                    Err(_) => break,
+                    Ok(()) => sent.accepted += 1,
+                    Err(SendError { why: Unsent::Full | Unsent::NodeFull { .. }, .. }) => sent.refused += 1,
+                    Err(_) => {
+                        sent.refused += 1;
+                        break;
+                    }
                 }
             }
             sent
@@ -173,7 +178,8 @@ impl<M: Send + 'static> ActorRef<M> {
             }
             state.life.more().waits.push(sender);
         }
-        let received = receiver.recv_of_actor(deadline, WaitKind::ActorEnd, self.id().local());
+        let limit = deadline.map(Limit::Until);
+        let received = receiver.recv_of_actor(limit, WaitKind::ActorEnd, self.id().local());
         if !matches!(received, Ok(Some(_))) {
             drop(receiver);
             self.forget_waits();
@@ -245,12 +251,14 @@ fn put_waiting<M: Send + 'static>(
             Put::Instead(..) | Put::Dropped(_) => unreachable!("the policy is to park"),
         }
     }
-    let why = match receiver.recv_of_actor(deadline, WaitKind::SendMailbox, cell.head.id.local()) {
-        Ok(Some(answer)) => return answered(cell, answer),
-        Ok(None) => Unsent::TimedOut(timeout.unwrap_or_default()),
-        Err(RecvError::Refused(refused)) => Unsent::Refused(refused),
-        Err(_) => Unsent::Stopped(cell.reason()),
-    };
+    let why =
+        match receiver.recv_of_actor(deadline.map(Limit::Until), WaitKind::SendMailbox, cell.head.id.local())
+        {
+            Ok(Some(answer)) => return answered(cell, answer),
+            Ok(None) => Unsent::TimedOut(timeout.unwrap_or_default()),
+            Err(RecvError::Refused(refused)) => Unsent::Refused(refused),
+            Err(_) => Unsent::Stopped(cell.reason()),
+        };
     let withdrawn = {
         let mut state = cell.lock();
         let withdrawn = state.mail.withdraw(ticket);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sinew_fiber::raw::may_await;
 use sinew_sched::chan::{RecvError, oneshot};
-use sinew_sched::{TaskId, WaitKind, turn};
+use sinew_sched::{Limit, TaskId, WaitKind, turn};
 
 use crate::actor_ref::ActorRef;
 use crate::cell::Phase;
@@ -66,15 +66,18 @@ where
     }
     may_await()?; // or the question would be sent, and its answer lost
     let (sender, mut receiver) = oneshot::channel();
-    let deadline = sinew_sched::now() + timeout;
-    actor.tell_timeout(question(Reply(Some(sender))), timeout).map_err(|error| AskError::from(error.why))?;
-    match receiver.recv_of_actor(Some(deadline), WaitKind::Ask, actor.id().local()) {
+    let mut limit = Limit::within(timeout);
+    if let Err(question) = actor.0.put_at_once(question(Reply(Some(sender)))) {
+        limit = Limit::Until(limit.deadline()); // it may have to wait for room first
+        actor.tell_slowly(question, Some(timeout)).map_err(|error| AskError::from(error.why))?;
+    }
+    match receiver.recv_of_actor(Some(limit), WaitKind::Ask, actor.id().local()) {
         Ok(Some(Answer::Is(answer))) => Ok(answer),
         Ok(None) => Err(AskError::TimedOut(timeout)),
         Err(RecvError::Refused(refused)) => Err(refused.into()),
         // Its end is about to be published, if it was the actor that failed and not somebody that it handed the question to.
         Ok(Some(Answer::Failed(task))) if task != Some(actor.0.head.task()) => Err(AskError::NoReply),
-        Ok(Some(Answer::Failed(_))) => match actor.wait_end(Some(deadline)) {
+        Ok(Some(Answer::Failed(_))) => match actor.wait_end(Some(limit.deadline())) {
             Ok(Some(reason)) => Err(AskError::Stopped(reason)),
             Ok(None) => Err(AskError::NoReply),
             Err(refused) => Err(refused.into()),

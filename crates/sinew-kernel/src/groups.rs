@@ -123,13 +123,14 @@ pub struct Group {
     name: Box<str>,
 }
 
-/// How many members of a group took a message.
+/// How many messages got into mailboxes: one for each member of a group, or one for each item of a
+/// [stream](crate::ActorRef::stream).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use = "members whose mailboxes are full are not waited for"]
+#[must_use = "what was refused is gone"]
 pub struct Sent {
-    /// So many mailboxes took it.
+    /// So many did.
     pub accepted: usize,
-    /// So many did not: they were full, or their actors have ended meanwhile.
+    /// So many did not: there was no room, or the actor has ended meanwhile.
     pub refused: usize,
 }
 

@@ -497,3 +497,29 @@ fn senders_from_plain_threads_wait_as_well() {
     spin_until(|| numbers.lock().unwrap().len() == 4);
     node.run(|| sleep(Duration::ZERO)).unwrap();
 }
+
+// O14
+#[test]
+fn a_stream_counts_what_is_accepted_and_what_is_refused() {
+    with_nodes(|node| {
+        for capacity in CAPACITIES {
+            let room = u64::from(capacity);
+            let (actor, numbers, key) = blocked(node, capacity, Policy::Refuse);
+            let sent = actor.stream((0..room + 5).map(Work::Number)).join().unwrap();
+            assert_eq!((sent.accepted as u64, sent.refused), (room, 5));
+            finish(&actor, key);
+            assert_eq!(*numbers.lock().unwrap(), (0..room).collect::<Vec<_>>());
+            let sent = actor.stream((0..5).map(Work::Number)).join().unwrap();
+            assert_eq!((sent.accepted, sent.refused), (0, 1), "it ends with the actor");
+
+            let (actor, numbers, key) = blocked(node, capacity, Policy::Park);
+            let stream = actor.stream((0..room + 5).map(Work::Number));
+            key.open();
+            let sent = stream.join().unwrap();
+            assert_eq!((sent.accepted as u64, sent.refused), (room + 5, 0));
+            actor.drain();
+            assert_eq!(actor.join().unwrap(), ExitReason::Shutdown);
+            assert_eq!(*numbers.lock().unwrap(), (0..room + 5).collect::<Vec<_>>());
+        }
+    });
+}

@@ -79,11 +79,20 @@ pub trait Case: Attempt {
 /// Does `operation`, by blocking. False if the deadline has passed.
 #[inline(always)]
 pub(crate) fn block(operation: &impl Attempt, deadline: Option<Instant>) -> Result<bool, Refused> {
+    block_by(operation, |node| node.wait(deadline, operation.what()))
+}
+
+/// The same, by `wait`.
+#[inline(always)]
+pub(crate) fn block_by(
+    operation: &impl Attempt,
+    wait: impl Fn(&Node) -> Result<bool, Refused>,
+) -> Result<bool, Refused> {
     loop {
         let node = Node::new(0);
         let enrolled = operation.enroll(&node);
         debug_assert_ne!(enrolled, Enrolled::Taken, "a node without a group");
-        if enrolled == Enrolled::Queued && !Waiting::new(operation, &node).wait(deadline, operation.what())? {
+        if enrolled == Enrolled::Queued && !Waiting::new(operation, &node).wait_by(&wait)? {
             return Ok(false);
         }
         let done = match enrolled {

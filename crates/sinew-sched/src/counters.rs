@@ -4,6 +4,7 @@ use std::ptr;
 
 use sinew_sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
+use crate::countdown::Countdowns;
 use crate::shared::{Inbox, Shared};
 use crate::task::Task;
 
@@ -24,6 +25,8 @@ pub(crate) struct Own {
     pub(crate) wakes: AtomicU64,
     pub(crate) steals: AtomicU64,
     pub(crate) longest: AtomicUsize,
+    /// Not counted, but as much its own.
+    pub(crate) countdowns: Countdowns,
 }
 
 impl Own {
@@ -38,6 +41,7 @@ impl Own {
             wakes: AtomicU64::new(0),
             steals: AtomicU64::new(0),
             longest: AtomicUsize::new(0),
+            countdowns: Countdowns::new(),
         }
     }
 }

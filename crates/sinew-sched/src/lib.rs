@@ -48,8 +48,8 @@
 //! - How threads share tasks: `shared.rs` (sleeping and waking workers), `queues.rs`, `placement.rs`, `cpu.rs`.
 //! - How they start and end: `runtime.rs`, `current_thread.rs`, `handle.rs`, `spawn.rs`, `join.rs`.
 //! - How they wait: `wait.rs` has the protocol, `sync/` the locks, `chan/` the channels, `group.rs`, `case.rs` and
-//!   `select.rs` what they have in common; `clock.rs`, `wheel.rs`, `timers.rs` and `time.rs`
-//!   deal with time, `future.rs` and `sleep.rs` with futures, `blocking.rs` with calls that block their thread.
+//!   `select.rs` what they have in common; `clock.rs`, `wheel.rs`, `timers.rs`, `countdown.rs` and
+//!   `time.rs` deal with time, `future.rs` and `sleep.rs` with futures, `blocking.rs` with calls that block their thread.
 //! - What is built on it: `reach.rs` (what is open around the code of a task), `timeout.rs`, `scope.rs`, `events.rs`.
 //! - What is seen of it: `notes.rs`, `counters.rs`, `dump/`.
 
@@ -61,6 +61,7 @@ mod case;
 pub mod chan;
 mod clock;
 mod core;
+mod countdown;
 mod counters;
 mod cpu;
 mod current_thread;
@@ -105,6 +106,8 @@ mod worker;
 pub use blocking::pool::BlockingDump;
 pub use blocking::{BlockingError, ClockHold, blocking, blocking_async, hold_clock};
 pub use clock::{ManualClock, now};
+#[doc(hidden)]
+pub use countdown::Limit;
 pub use counters::WorkerCounters;
 pub use current_thread::CurrentThread;
 pub use dump::{

@@ -229,6 +229,14 @@ impl Notes {
         self.deadline.store(deadline.as_nanos(), Ordering::Release);
     }
 
+    /// The wait of a parked task that was noted as `what`, if it is the last, has a deadline from now on. Only its worker says so.
+    pub(crate) fn add_deadline(&self, what: What, deadline: Instant) {
+        if self.what.load(Ordering::Relaxed) == what.0 {
+            self.set_deadline(deadline);
+            self.what.store(what.with_deadline().0, Ordering::Release);
+        }
+    }
+
     /// The select that is about to be noted has cases of these kinds.
     pub(crate) fn set_cases(&self, kinds: impl Iterator<Item = WaitKind>) {
         let mut cases = [0; 8];

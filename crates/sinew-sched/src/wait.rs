@@ -27,6 +27,7 @@ use std::mem::ManuallyDrop;
 use std::ops::DerefMut;
 use std::ptr;
 use std::task::Waker;
+use std::time::Duration;
 
 use sinew_core::Instant;
 use sinew_fiber::Refused;
@@ -35,6 +36,7 @@ use sinew_sync::thread::{self, Thread};
 use sinew_sync::{Mutex, capacity};
 
 use crate::clock::{now, system_now};
+use crate::countdown::wait_for;
 use crate::future::{task_of, wake_caught};
 use crate::group::{Group, Pair};
 use crate::notes::What;
@@ -196,6 +198,12 @@ impl Node {
     #[inline]
     pub(crate) fn wait(&self, deadline: Option<Instant>, what: What) -> Result<bool, Refused> {
         wait(|| self.is_told(), deadline, what)
+    }
+
+    /// Waits until told, for `what`, for up to `timeout`; else as [`Node::wait`].
+    #[inline]
+    pub(crate) fn wait_for(&self, timeout: Duration, what: What) -> Result<bool, Refused> {
+        wait_for(|| self.is_told(), timeout, what)
     }
 
     /// Parks the running task until told, whatever the fibers say that it runs in.

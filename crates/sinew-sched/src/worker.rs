@@ -26,6 +26,7 @@ use sinew_sync::atomic::Ordering;
 
 use crate::clock::Clock;
 use crate::core::Core;
+use crate::countdown::Countdowns;
 use crate::counters::{count, raise};
 use crate::cpu;
 use crate::dump::WaitKind;
@@ -597,9 +598,16 @@ impl Worker {
         own.wakes.store(self.wakes.get(), Ordering::Relaxed);
     }
 
-    /// The timers of this worker.
+    /// The timers of this worker. The time-outs that were put off until then are among them.
     pub(crate) fn timers(&self) -> &'static Timers {
-        &self.inbox.timers
+        let (countdowns, timers) = self.countdowns();
+        countdowns.begin(timers, &self.shared.clock);
+        timers
+    }
+
+    /// The time-outs that are put off until the worker looks at its timers, and those.
+    pub(crate) fn countdowns(&self) -> (&'static Countdowns, &'static Timers) {
+        (&self.inbox.own.countdowns, &self.inbox.timers)
     }
 
     #[inline(always)]
@@ -895,6 +903,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
+        self.timers();
         // SAFETY: within one statement each (module prose); spare cores have no task, and the active one was left for
         // good.
         unsafe {

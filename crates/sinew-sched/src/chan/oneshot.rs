@@ -19,8 +19,9 @@ use sinew_sync::Arc;
 
 use super::error::{RecvError, SendError, Unsent};
 use super::lock::Lock;
-use crate::case::{Async, Attempt, Case, Enrolled, block};
+use crate::case::{Async, Attempt, Case, Enrolled, block, block_by};
 use crate::clock::now;
+use crate::countdown::Limit;
 use crate::dump::WaitKind;
 use crate::notes::What;
 use crate::select::Source;
@@ -44,7 +45,7 @@ use crate::wait::{Awaited, Node, Queue, TOLD, Waiter};
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     let state = State { value: None, sends: true, receives: true, queue: Queue::new() };
     let channel = Arc::new(Channel { state: Lock::new(state) });
-    (Sender { channel: channel.clone() }, Receiver { channel })
+    (Sender { channel: Some(channel.clone()) }, Receiver { channel })
 }
 
 struct Channel<T> {
@@ -86,7 +87,8 @@ impl<T> Channel<T> {
 /// The end of a [`channel`] that sends.
 #[must_use = "a sender that is dropped leaves its receiver without a value"]
 pub struct Sender<T> {
-    channel: Arc<Channel<T>>,
+    /// None only while it goes.
+    channel: Option<Arc<Channel<T>>>,
 }
 
 impl<T> Sender<T> {
@@ -95,8 +97,8 @@ impl<T> Sender<T> {
     /// # Errors
     ///
     /// With the value, if the receiver is gone or has closed the channel.
-    pub fn send(self, value: T) -> Result<(), SendError<T>> {
-        match self.channel.finish(Some(value)) {
+    pub fn send(mut self, value: T) -> Result<(), SendError<T>> {
+        match self.channel.take().and_then(|channel| channel.finish(Some(value))) {
             Some(value) => Err(SendError::new(value, Unsent::Closed)),
             None => Ok(()),
         }
@@ -104,15 +106,14 @@ impl<T> Sender<T> {
 
     /// True if nobody would receive the value.
     pub fn is_closed(&self) -> bool {
-        !self.channel.state.lock().receives
+        self.channel.as_ref().is_none_or(|channel| !channel.state.lock().receives)
     }
 }
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        let unsent = self.channel.state.lock().sends;
-        if unsent {
-            self.channel.finish(None);
+        if let Some(channel) = &self.channel {
+            channel.finish(None);
         }
     }
 }
@@ -164,17 +165,23 @@ impl<T> Receiver<T> {
         if recv.attempt() || block(&recv, Some(deadline))? { recv.output().map(Some) } else { Ok(None) }
     }
 
-    /// Like [`recv_until`](Receiver::recv_until), or without a deadline, for who waits for an actor by it: dumps say that, by
+    /// Like [`recv_until`](Receiver::recv_until), or for some time, or without a limit, for who waits for an actor by it: dumps say that, by
     /// its local number and what of it is waited for.
     #[doc(hidden)]
     pub fn recv_of_actor(
         &mut self,
-        deadline: Option<Instant>,
+        limit: Option<Limit>,
         kind: WaitKind,
         actor: u32,
     ) -> Result<Option<T>, RecvError> {
-        let recv = RecvCase { channel: &self.channel, what: What::of_actor(kind, actor) };
-        if recv.attempt() || block(&recv, deadline)? { recv.output().map(Some) } else { Ok(None) }
+        let what = What::of_actor(kind, actor);
+        let recv = RecvCase { channel: &self.channel, what };
+        let received = match limit {
+            None => block(&recv, None)?,
+            Some(Limit::Until(deadline)) => block(&recv, Some(deadline))?,
+            Some(Limit::For(timeout)) => block_by(&recv, |node| node.wait_for(timeout, what))?,
+        };
+        if received { recv.output().map(Some) } else { Ok(None) }
     }
 
     /// The value, if it is there.
