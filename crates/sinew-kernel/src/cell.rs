@@ -25,7 +25,7 @@ use sinew_sync::{Arc, ShortGuard, ShortLock};
 use crate::error::{SendError, Unsent};
 use crate::event::Event;
 use crate::limits::Queued;
-use crate::mailbox::{Admitted, Answer, Mail, Put, Stop, Taken};
+use crate::mailbox::{Admitted, Mail, Put, Refused, Stop, Taken};
 use crate::message::Message;
 use crate::node::Inner;
 use crate::notice::{Handled, TypedNotice};
@@ -616,10 +616,10 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
         }
         state.life.phase = Phase::Ending;
         state.life.set_reason(reason);
-        let waiting = state.mail.close();
+        let refused = state.mail.close();
         self.set_flags(&state.mail);
         drop(state);
-        self.refuse(waiting);
+        refused.into_iter().for_each(Refused::tell);
         true
     }
 
@@ -632,9 +632,9 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
             state.life.set_reason(reason);
         }
         let reason = state.life.reason();
-        let waiting = state.mail.close();
-        let (queue, lane) = state.mail.drain();
-        let has_left = !queue.is_empty() || !lane.is_empty();
+        let refused = state.mail.close();
+        let left = state.mail.drain();
+        let has_left = left.as_ref().is_some_and(|(queue, lane)| !queue.is_empty() || !lane.is_empty());
         let (mut more, mut task) = (state.life.more.take(), None);
         if more.is_none() && !has_left {
             // One that nobody has to do with leaves nothing behind.
@@ -647,16 +647,18 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
             left.links = std::mem::take(&mut more.links);
             left.monitors = std::mem::take(&mut more.monitors);
             left.waits = std::mem::take(&mut more.waits);
+            state.life.set_reason(reason.clone()); // for those who ask later
         }
-        state.life.set_reason(reason.clone()); // for those who ask later
         self.set_flags(&state.mail);
         drop(state);
         if more.as_ref().is_none_or(|more| !more.refused) {
             self.head.node.books.close(self.head.handled(), self.head.has_failed());
         }
         drop(task);
-        self.refuse(waiting);
-        if has_left && let Some(more) = &mut more {
+        refused.into_iter().for_each(Refused::tell);
+        if let Some((queue, lane)) = left.filter(|_| has_left)
+            && let Some(more) = &mut more
+        {
             let dead = &self.head.node.dead_letters;
             queue.iter().for_each(|entry| dead.unhandled(&self.head, entry.letter(), &reason));
             more.left = Some(Box::new(move |head| {
@@ -706,13 +708,6 @@ impl<M: Send + 'static> Cell<M> {
             self.head.waker.wake();
         }
         Ok(())
-    }
-
-    /// The mailbox is closed: those who wait for room get their messages back.
-    fn refuse(&self, waiting: Vec<(Entry<M>, Answer<Entry<M>>)>) {
-        for (entry, sender) in waiting {
-            let _ = sender.send(Some(entry)); // whoever waits stays until it is told
-        }
     }
 }
 

@@ -6,24 +6,35 @@ use sinew_core::{ActorId, ExitReason, Level};
 use sinew_sched::turn;
 use sinew_sync::Arc;
 
-use crate::cell::{AnyCell, Buried, Leftovers, More, Phase, Seen};
+use crate::cell::{AnyCell, Buried, Cell, Leftovers, More, Phase, Seen};
 use crate::event::{Event, Exit, MonitorId, Relation};
 use crate::node::{Inner, Lifecycle};
 use crate::services::{Timers, release_timers};
 use crate::stop;
 
 /// The actor's `started` hook has returned.
-pub(crate) fn started(cell: &dyn AnyCell) {
-    let (announced, restarts) = cell.life(|life| {
+pub(crate) fn started<M: Send + 'static>(cell: &Cell<M>) {
+    let is_plain = {
+        let life = &mut cell.lock().life;
         if life.phase == Phase::Starting {
             life.phase = Phase::Running;
         }
+        life.more.is_none()
+    };
+    cell.head.node.lifecycle(|| Lifecycle::Started(cell.head.id));
+    if !is_plain {
+        tell_of_start(cell);
+    }
+}
+
+/// Tells those who have to do with an actor that it has started.
+fn tell_of_start(cell: &dyn AnyCell) {
+    let (announced, restarts) = cell.life(|life| {
         let more = life.more.as_ref();
         let announced = more.and_then(|more| more.parent.filter(|_| more.announces));
         (announced, more.map_or(0, |more| more.restarts))
     });
     let head = cell.head();
-    head.node.lifecycle(|| Lifecycle::Started(head.id));
     if restarts > 0 {
         head.node.lifecycle(|| {
             let Seen { name, last_error, .. } = cell.see();

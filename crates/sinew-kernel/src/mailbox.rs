@@ -140,6 +140,19 @@ impl<M> Admitted<M> {
     }
 }
 
+/// Senders whose mailbox was closed: they get their messages back when the lock is free.
+#[must_use]
+pub(crate) struct Refused<M>(VecDeque<Waiting<M>>);
+
+impl<M> Refused<M> {
+    #[cold]
+    pub(crate) fn tell(self) {
+        for Waiting { message, admitted, .. } in self.0 {
+            let _ = admitted.send(Some(message)); // whoever waits stays until it is told
+        }
+    }
+}
+
 /// Messages that a mailbox keeps room for when it is empty.
 const KEEP: usize = 64;
 
@@ -438,20 +451,23 @@ impl<M, E: From<Stop>> Mail<M, E> {
         }
     }
 
-    /// Closes the mailbox: nothing more gets in. What is in is left to the actor; those who wait get theirs back.
-    pub(crate) fn close(&mut self) -> Vec<(M, Answer<M>)> {
+    /// Closes the mailbox: nothing more gets in. What is in is left to the actor; those who wait, if there are any, get theirs
+    /// back.
+    pub(crate) fn close(&mut self) -> Option<Refused<M>> {
         self.closed = true;
-        let Some(rest) = &mut self.rest else { return Vec::new() };
-        let waiting = mem::take(&mut rest.waiting);
+        let waiting = mem::take(&mut self.rest.as_mut()?.waiting);
         self.tidy();
-        waiting.into_iter().map(|waiting| (waiting.message, waiting.admitted)).collect()
+        Some(Refused(waiting))
     }
 
-    /// Takes everything out, for good.
-    pub(crate) fn drain(&mut self) -> (VecDeque<M>, VecDeque<E>) {
+    /// Takes everything out, for good. None if there is nothing, not even memory.
+    pub(crate) fn drain(&mut self) -> Option<(VecDeque<M>, VecDeque<E>)> {
         (self.closed, self.door) = (true, Door::Sealed);
         self.taken = 0;
+        if self.queue.capacity() == 0 && self.rest.is_none() {
+            return None;
+        }
         let rest = self.rest.take();
-        (mem::take(&mut self.queue), rest.map(|rest| rest.lane).unwrap_or_default())
+        Some((mem::take(&mut self.queue), rest.map(|rest| rest.lane).unwrap_or_default()))
     }
 }

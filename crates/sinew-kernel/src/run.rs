@@ -44,15 +44,18 @@ pub(crate) struct Run<B: Body> {
 }
 
 enum Stage<B> {
-    New(B),
-    Started(B),
+    Alive {
+        started: bool,
+        body: B,
+    },
     /// It must not start, or has ended.
     None,
 }
 
 impl<B: Body> Run<B> {
     pub(crate) fn new(cell: Arc<Cell<B::Msg>>, body: Option<B>) -> Run<B> {
-        Run { cell, body: RefCell::new(body.map_or(Stage::None, Stage::New)) }
+        let stage = body.map_or(Stage::None, |body| Stage::Alive { started: false, body });
+        Run { cell, body: RefCell::new(stage) }
     }
 
     #[cold]
@@ -232,16 +235,14 @@ impl<B: Body> Turn for Run<B> {
         let mut stage = self.body.borrow_mut();
         let mut ctx = Ctx::new(&self.cell);
         self.cell.head.set_blocked(false);
-        if let Stage::Started(_) = &*stage {
-        } else if let Stage::New(body) = std::mem::replace(&mut *stage, Stage::None) {
-            *stage = Stage::Started(body);
-            let Stage::Started(body) = &mut *stage else { unreachable!("it was put there just now") };
+        let Stage::Alive { started, body } = &mut *stage else { return After::Ended };
+        if !*started {
+            *started = true;
             let flow = self.start(body, &mut ctx);
             if !matches!(flow, Flow::Continue) {
                 return self.leave(flow);
             }
         }
-        let Stage::Started(body) = &mut *stage else { return After::Ended };
         for done in 0..BATCH {
             let mut last = false;
             let Some(entry) = self.cell.next(|| !others_wait(), &mut last) else {
@@ -280,14 +281,16 @@ impl<B: Body> Turn for Run<B> {
             let life = &self.cell.lock().life;
             (life.reason(), life.more.as_ref().is_some_and(|more| more.killed))
         };
-        let stage = self.body.replace(Stage::None);
-        let started = matches!(stage, Stage::Started(_));
-        if let Stage::New(mut body) | Stage::Started(mut body) = stage {
-            if graceful && !killed && started {
-                let hook = || body.stopping(&reason, &mut Ctx::new(&self.cell));
-                failure::contain("the `stopping` hook", &self.cell.head, hook);
-            }
-            failure::contain("the destructor", &self.cell.head, || drop(body));
+        let mut stage = self.body.borrow_mut();
+        if let Stage::Alive { started: true, body } = &mut *stage
+            && graceful
+            && !killed
+        {
+            let hook = || body.stopping(&reason, &mut Ctx::new(&self.cell));
+            failure::contain("the `stopping` hook", &self.cell.head, hook);
+        }
+        if mem::needs_drop::<B>() {
+            failure::contain("the destructor", &self.cell.head, || *stage = Stage::None);
         }
         end::bury(&*self.cell, reason);
     }

@@ -40,9 +40,15 @@ use sinew_sched::turn::Turn;
 #[derive(Debug)]
 pub struct Spawn {
     node: NodeRef,
-    pub(crate) name: Option<Box<str>>,
     capacity: u32,
     policy: Policy,
+    rare: Option<Box<Rare>>,
+}
+
+/// The options that few actors have.
+#[derive(Debug, Default)]
+struct Rare {
+    name: Option<Box<str>>,
     parent: Option<ActorId>,
     announces: bool,
     restarts: u32,
@@ -54,23 +60,16 @@ pub struct Spawn {
 
 impl Spawn {
     pub(crate) fn new(node: NodeRef) -> Spawn {
-        Spawn {
-            node,
-            name: None,
-            capacity: 1024,
-            policy: Policy::Park,
-            parent: None,
-            announces: false,
-            restarts: 0,
-            last_error: None,
-            patience: Patience::default(),
-            at: None,
-        }
+        Spawn { node, capacity: 1024, policy: Policy::Park, rare: None }
+    }
+
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
     }
 
     /// A name, under which it is registered before it starts.
     pub fn name(mut self, name: impl Into<Box<str>>) -> Spawn {
-        self.name = Some(name.into());
+        self.rare().name = Some(name.into());
         self
     }
 
@@ -87,24 +86,25 @@ impl Spawn {
     }
 
     pub(crate) fn child_of(mut self, parent: ActorId) -> Spawn {
-        self.parent = Some(parent);
+        self.rare().parent = Some(parent);
         self
     }
 
     /// Its parent is told when it has started; how often it was restarted before, and where the code is that describes it.
     pub(crate) fn supervised(mut self, restarts: u32, at: &'static Location<'static>) -> Spawn {
-        (self.announces, self.restarts, self.at) = (true, restarts, Some(at));
+        let rare = self.rare();
+        (rare.announces, rare.restarts, rare.at) = (true, restarts, Some(at));
         self
     }
 
     pub(crate) fn patience(mut self, patience: Patience) -> Spawn {
-        self.patience = patience;
+        self.rare().patience = patience;
         self
     }
 
     /// Why the one ended whose place it takes, for onlookers, if that was a failure.
     pub(crate) fn instead_of(mut self, ended: Option<ExitReason>) -> Spawn {
-        self.last_error = ended.filter(ExitReason::is_abnormal);
+        self.rare().last_error = ended.filter(ExitReason::is_abnormal);
         self
     }
 
@@ -163,21 +163,20 @@ impl Spawn {
             return Err(SpawnError::NoCapacity);
         }
         node.admit()?;
-        let spawned_at = self.at.unwrap_or(Location::caller());
-        let mut made = None;
+        let spawned_at = Location::caller();
+        let (mut made, mut refused) = (None, None);
         let task = node.handle.spawn_turn(|waker| {
             let mail = Mail::new(self.capacity, self.policy);
             let mut cell = Arc::new(Cell::<M>::new(node, waker, mail));
             node.table.insert(&mut cell);
-            let refused = self.prepare(&cell, spawned_at).err();
-            if refused.is_some() {
+            if let Err(error) = self.prepare(&cell, spawned_at) {
                 cell.lock().life.more().refused = true;
+                refused = Some(error);
             }
-            let body = make(cell.clone(), refused.is_some());
-            made = Some((cell, refused));
-            body
+            made = Some(cell.clone());
+            make(cell, refused.is_some())
         });
-        let (cell, refused) = made.expect("the body was made");
+        let cell = made.expect("the body was made");
         cell.set_task(task);
         let actor = ActorRef(cell);
         if node.is_closed() {
@@ -196,22 +195,23 @@ impl Spawn {
         spawned_at: &'static Location<'static>,
     ) -> Result<(), SpawnError> {
         let node = self.node.0;
-        let is_plain = self.name.is_none() && self.parent.is_none() && self.patience == Patience::Node;
-        if is_plain && !node.keeps_sites {
+        if self.rare.is_none() && !node.keeps_sites {
             return Ok(());
         }
+        let Rare { name, parent, announces, restarts, last_error, patience, at } =
+            *self.rare.unwrap_or_default();
         let id = cell.head.id;
         {
             let mut state = cell.lock();
             let more = state.life.more();
-            (more.announces, more.restarts) = (self.announces, self.restarts);
-            (more.spawned_at, more.patience) = (Some(spawned_at), self.patience);
-            more.last_error = self.last_error;
+            (more.announces, more.restarts) = (announces, restarts);
+            (more.spawned_at, more.patience) = (Some(at.unwrap_or(spawned_at)), patience);
+            more.last_error = last_error;
         }
-        if let Some(name) = self.name {
+        if let Some(name) = name {
             node.names.register(&name, &**cell)?;
         }
-        if let Some(parent) = self.parent {
+        if let Some(parent) = parent {
             let adopted = node.table.get(parent).is_some_and(|parent| {
                 parent.life(|life| {
                     let alive = life.phase < Phase::Ending;

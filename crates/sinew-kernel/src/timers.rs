@@ -162,8 +162,11 @@ impl Timers {
             queue.asked.retain(|(_, actor)| node.table.has(*actor));
             queue.left = queue.asked.len();
         }
-        let at = queue.asked.back().map_or(at, |(last, _)| at.max(*last)); // others may have looked at the clock later
-        let waker = queue.waker_for(at);
+        // Others may have looked at the clock later. Behind them it is not the first.
+        let (at, waker) = match queue.asked.back() {
+            Some((last, _)) => (at.max(*last), None),
+            None => (at, queue.waker_for(at)),
+        };
         queue.asked.push_back((at, actor));
         drop(queue);
         if let Some(waker) = waker {

@@ -15,7 +15,7 @@ use crate::actor::{Actor, Flow};
 use crate::cell::AnyCell;
 use crate::ctx::Ctx;
 use crate::event::{Event, Exit, MonitorId, Relation};
-use crate::mailbox::{Mail, Policy, Put, Stop, Taken};
+use crate::mailbox::{Mail, Policy, Put, Refused, Stop, Taken};
 use crate::node::{LocalNode, Node};
 use crate::{ActorRef, end, stop};
 
@@ -224,15 +224,12 @@ fn mailbox_sender_against_death() {
         if let Taken::One(message, _) = taken {
             found.push(message);
         }
-        let (waiting, left) = {
+        let (refused, left) = {
             let mut mail = mail.mail.lock();
-            let waiting = mail.close();
-            (waiting, mail.drain().0)
+            (mail.close(), mail.drain())
         };
-        for (message, sender) in waiting {
-            let _ = sender.send(Some(message));
-        }
-        found.extend(left);
+        refused.into_iter().for_each(Refused::tell);
+        found.extend(left.into_iter().flat_map(|(queue, _)| queue));
         for sender in senders.into_iter().chain([quitter]) {
             found.extend(sender.join().unwrap());
         }
