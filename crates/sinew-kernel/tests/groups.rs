@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use sinew_kernel::{
-    Actor, ActorId, ActorRef, Ctx, Flow, Kind, Message, NameError, Node, Policy, Sent, Unsent,
+    Actor, ActorId, ActorRef, Ctx, ExitReason, Flow, Kind, Message, NameError, Node, Policy, Sent, Unsent,
 };
 use sinew_sched::Runtime;
 
@@ -204,7 +204,7 @@ fn a_group_is_called_as_actors_are() {
         assert!(!ctx.leave_group(""));
         Flow::Stop
     });
-    assert_eq!(process.unwrap().join().unwrap(), sinew_kernel::ExitReason::Normal);
+    assert_eq!(process.unwrap().join().unwrap(), ExitReason::Normal);
 }
 
 #[test]
@@ -254,7 +254,8 @@ fn no_member_outlives_its_actor_however_many_come_and_go() {
                 actor.kill();
             }
             for actor in actors {
-                actor.join().unwrap();
+                let reason = actor.join().unwrap();
+                assert!(!matches!(reason, ExitReason::Error(_)), "{reason}");
             }
             sends.join().unwrap();
             assert_eq!(here.group("room").members(), []);

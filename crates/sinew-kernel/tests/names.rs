@@ -4,10 +4,11 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use sinew_kernel::{
-    ActorId, ActorRef, Flow, Kind, Lifecycle, Message, NameError, Node, NodeId, RegisterError, Resolved,
-    SpawnError, Unsent,
+    ActorId, ActorRef, Flow, Kind, Lifecycle, Message, NameError, Node, NodeId, NodeRef, RegisterError,
+    Resolved, SpawnError, Unsent,
 };
 use sinew_sched::Runtime;
+use sinew_sched::chan::oneshot;
 
 const HELLO: Kind = Kind(7);
 
@@ -108,6 +109,35 @@ fn only_actors_that_are_there_get_names() {
         assert_eq!(node.mount("/name", actor), Err(RegisterError::NoActor(actor)));
     }
     assert_eq!(node.lookup("name"), None);
+}
+
+/// Registers an actor when it is dropped, and says how that went.
+struct Registers(NodeRef, ActorId, mpsc::Sender<[Result<(), RegisterError>; 2]>);
+
+impl Drop for Registers {
+    fn drop(&mut self) {
+        let Registers(node, actor, told) = self;
+        told.send([node.register("late", *actor), node.mount("/late", *actor)]).unwrap();
+    }
+}
+
+#[test]
+fn an_actor_that_ends_gets_no_name_while_its_id_is_still_known() {
+    let node = Node::new();
+    let (open, mut gate) = oneshot::channel();
+    let actor = node.actor().spawn_process::<Registers, _>(move |_| {
+        gate.recv().unwrap();
+        Flow::Stop
+    });
+    let actor = actor.unwrap();
+    let (sender, told) = mpsc::channel();
+    // What is left in its mailbox is dropped after its names were freed, and before its end is told.
+    actor.tell(Registers(*node, actor.id(), sender)).unwrap();
+    open.send(()).unwrap();
+    let refused = Err(RegisterError::NoActor(actor.id()));
+    assert_eq!(received(&told), [refused.clone(), refused]);
+    actor.join().unwrap();
+    assert_eq!((node.list(""), node.mounts()), (vec![], vec![]));
 }
 
 #[test]
@@ -266,7 +296,7 @@ fn a_path_leads_to_the_longest_mount_before_who_has_registered_it() {
 fn a_list_has_what_is_at_and_below_its_prefix() {
     let node = Node::new();
     let actor = idle(&node).id();
-    for name in ["/a", "/a/b", "/ab", "/c/d", "ace", "bee"] {
+    for name in ["/a", "/a/b", "/ab", "/c/d", "ace", "bee", "sea"] {
         node.register(name, actor).unwrap();
     }
     let list = |prefix| node.list(prefix).into_iter().map(|(name, _)| name.into_string()).collect::<Vec<_>>();
@@ -274,6 +304,6 @@ fn a_list_has_what_is_at_and_below_its_prefix() {
     assert_eq!(list("/a/"), ["/a", "/a/b"]);
     assert_eq!(list("/"), ["/a", "/a/b", "/ab", "/c/d"]);
     assert_eq!(list("a"), ["ace"]);
-    assert_eq!(list(""), ["ace", "bee", "/a", "/a/b", "/ab", "/c/d"]);
+    assert_eq!(list(""), ["ace", "bee", "sea", "/a", "/a/b", "/ab", "/c/d"]);
     assert_eq!(list("/none"), [""; 0]);
 }
