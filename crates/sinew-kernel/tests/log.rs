@@ -392,7 +392,7 @@ fn every_line_is_written_once_and_in_the_order_of_who_logs_it() {
             .collect();
         speakers.into_iter().for_each(|speaker| speaker.join().unwrap());
         // What is left is written when the node ends.
-        let _ = node.shutdown(Duration::from_secs(10));
+        let _ = node.shutdown(Duration::from_secs(60));
         let text = kept.text();
         let mut next = [0; SPEAKERS];
         for line in text.lines() {

@@ -1,6 +1,8 @@
 //! What a task leaves behind, and who has to wait for it.
 #![cfg(not(any(loom, shuttle)))]
 
+mod support;
+
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,6 +11,7 @@ use std::time::Duration;
 use sinew_fiber::{Fiber, Key, Mask, Signal, shield};
 use sinew_sched::chan::oneshot;
 use sinew_sched::{JoinHandle, Runtime, sleep, spawn, yield_now};
+use support::wait_until_all_sleep;
 
 fn runtime(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).build().unwrap()
@@ -28,7 +31,7 @@ fn a_lone_task_is_stolen_from_a_worker_that_computes_although_all_had_slept() {
     for workers in [2, 3, 8] {
         let runtime = runtime(workers);
         for _ in 0..5 {
-            std::thread::sleep(Duration::from_millis(30)); // all workers are in bed
+            wait_until_all_sleep(&runtime);
             runtime
                 .run(|| {
                     let done = Arc::new(AtomicUsize::new(0));
@@ -58,7 +61,7 @@ fn a_result_whose_destructor_panics_ends_only_its_task() {
         }));
         detached.store(1, Ordering::Release);
         assert_eq!(runtime.run(|| 1).unwrap(), 1);
-        assert_eq!(runtime.shutdown(Duration::from_secs(10)).left, 0);
+        assert_eq!(runtime.shutdown(Duration::from_secs(60)).left, 0);
     }
 }
 
@@ -83,7 +86,7 @@ fn a_result_that_nobody_takes_may_block_in_its_destructor() {
         while ended.load(Ordering::Relaxed) == 0 {
             std::thread::yield_now();
         }
-        assert_eq!(runtime.shutdown(Duration::from_secs(10)).left, 0);
+        assert_eq!(runtime.shutdown(Duration::from_secs(60)).left, 0);
     }
 }
 
@@ -155,7 +158,9 @@ fn tasks_that_each_spawn_one_and_compute_until_all_run_spread_over_the_workers()
     for workers in [2, 3, 8] {
         let runtime = runtime(workers);
         for round in 0..20 {
-            std::thread::sleep(Duration::from_millis(5 * (round % 3)));
+            if round % 3 > 0 {
+                wait_until_all_sleep(&runtime);
+            }
             runtime.run(move || chain(workers, Arc::new(AtomicUsize::new(0)))).unwrap();
         }
     }

@@ -49,6 +49,6 @@ fn a_yield_that_finds_no_stack_goes_on_and_loses_nobody() {
     });
     assert_eq!(yields.unwrap(), 200);
     drop(all);
-    assert_eq!(runtime.shutdown(Duration::from_secs(10)).left, 0);
+    assert_eq!(runtime.shutdown(Duration::from_secs(60)).left, 0);
     assert_eq!(ran.load(Ordering::Relaxed), 10);
 }

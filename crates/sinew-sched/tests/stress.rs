@@ -34,7 +34,6 @@ fn tasks_that_sleep_yield_join_and_are_cancelled_at_random_all_end() {
         let count = ended.clone();
         let outcome = runtime.run(move || {
             let mut seed = SEED;
-            let mut cancelled = 0;
             for _ in 0..rounds(20) {
                 let tasks: Vec<_> = (0..50)
                     .map(|_| {
@@ -61,14 +60,17 @@ fn tasks_that_sleep_yield_join_and_are_cancelled_at_random_all_end() {
                     match next(&mut seed) % 4 {
                         0 => task.cancel(),
                         1 => task.kill(),
-                        _ => (),
+                        _ => {
+                            task.join().expect("nobody has cancelled it");
+                            continue;
+                        }
                     }
-                    cancelled += usize::from(task.join().is_err());
+                    // It may have ended before.
+                    let _ = task.join();
                 }
             }
-            cancelled
         });
-        assert!(outcome.unwrap() < 50 * rounds(20));
+        outcome.unwrap();
         assert_eq!(ended.load(Ordering::Relaxed), 50 * rounds(20));
     });
 }

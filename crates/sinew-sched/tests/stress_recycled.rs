@@ -76,7 +76,7 @@ fn a_control_that_races_with_the_end_of_its_task_hits_that_task_or_nobody() {
         }
         let aims: Arc<Mutex<Vec<Arc<Aim>>>> = Arc::default();
         let over = AtomicBool::new(false);
-        let hits = std::thread::scope(|threads| {
+        std::thread::scope(|threads| {
             let _over = Over(&over);
             for _ in 0..2 {
                 threads.spawn(|| {
@@ -100,7 +100,6 @@ fn a_control_that_races_with_the_end_of_its_task_hits_that_task_or_nobody() {
                 .map(|_| {
                     let aims = aims.clone();
                     runtime.spawn(move || {
-                        let mut hits = 0;
                         for n in 0..rounds(80) {
                             let (aims, own) = (aims.clone(), Arc::new(Mutex::new(None)));
                             let aim = own.clone();
@@ -116,17 +115,13 @@ fn a_control_that_races_with_the_end_of_its_task_hits_that_task_or_nobody() {
                                 assert!(raised.is_cancelled(), "{raised:?}");
                                 let aim = aim.lock().unwrap().take().expect("nobody has cancelled it");
                                 assert!(aim.used.load(Ordering::SeqCst), "hit by what was meant for another");
-                                hits += 1;
                             }
                         }
-                        hits
                     })
                 })
                 .collect();
-            let hits: usize = tasks.into_iter().map(|task| task.join().unwrap()).sum();
-            hits
+            tasks.into_iter().for_each(|task| task.join().unwrap());
         });
-        assert!(hits <= 8 * rounds(80));
     });
 }
 

@@ -47,7 +47,13 @@ fn the_same_state_is_reported_once() {
         let waits = runtime.spawn(move || receiver.iter().sum::<u32>());
         assert_eq!(reports.recv().unwrap().left, 1);
         sender.send(1).unwrap(); // it waits again, and no task has begun or ended
+        // Twice as long as such a state lasts before it is reported. A slow machine can only let this pass.
         assert!(reports.recv_timeout(Duration::from_millis(2500)).is_err());
+        let (_other, mut never) = oneshot::channel::<()>();
+        let also_waits = runtime.spawn(move || never.recv().is_err());
+        assert_eq!(reports.recv().unwrap().left, 2, "the next report is of another state");
+        also_waits.cancel();
+        assert!(also_waits.join().unwrap());
         drop(sender);
         assert_eq!(waits.join().unwrap(), 1);
     });
@@ -58,6 +64,7 @@ fn a_runtime_without_tasks_or_with_a_timer_is_not_reported() {
     let (builder, reports) = reporting(2);
     with_runtime(builder, |runtime| {
         runtime.run(|| ()).unwrap();
+        // Longer than a deadlock lasts before it is reported, and so is the sleep. A slow machine can only let this pass.
         assert!(reports.recv_timeout(Duration::from_millis(1500)).is_err());
         runtime.run(|| sleep(Duration::from_millis(2500))).unwrap();
         assert!(reports.try_recv().is_err());

@@ -181,7 +181,7 @@ fn a_detached_task_goes_on_alone_and_its_result_is_dropped() {
         let counted = Counted(dropped.clone());
         drop(runtime.spawn(move || counted));
     }
-    assert_eq!(runtime.shutdown(Duration::from_secs(10)).left, 0);
+    assert_eq!(runtime.shutdown(Duration::from_secs(60)).left, 0);
     assert_eq!(dropped.load(Ordering::Relaxed), 100);
 }
 

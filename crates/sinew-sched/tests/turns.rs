@@ -194,7 +194,7 @@ fn a_shutdown_ends_idle_and_blocked_bodies_alike() {
             runtime.handle().spawn_turn(|_| Body { seen: body, turn }).detach();
         }
         spin_until(|| seen.turns.load(Ordering::Acquire) == 2);
-        let report = runtime.shutdown(Duration::from_secs(5));
+        let report = runtime.shutdown(Duration::from_secs(60));
         assert_eq!(report.left, 0);
         assert_eq!(seen.ended.load(Ordering::Acquire), 2);
     }

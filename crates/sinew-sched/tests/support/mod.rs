@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use sinew_sched::chan::oneshot;
-use sinew_sched::{Builder, CurrentThread, JoinHandle, ManualClock, Runtime};
+use sinew_sched::{Builder, CurrentThread, JoinHandle, ManualClock, Runtime, WorkerState};
 
 /// How many times longer than usual the tests run: `SINEW_STRESS`, or 1. A fraction makes them shorter.
 pub(crate) fn scale() -> f64 {
@@ -252,4 +252,34 @@ pub(crate) fn spin_until(done: impl Fn() -> bool) {
     while !done() {
         std::thread::yield_now();
     }
+}
+
+/// Waits until all workers sleep.
+pub(crate) fn wait_until_all_sleep(runtime: &Runtime) {
+    spin_until(|| runtime.dump().workers.iter().all(|worker| worker.state == WorkerState::Asleep));
+}
+
+/// How often the threads whose names begin so have gone to sleep so far. None if one has just ended.
+pub(crate) fn sleeps(threads: &str) -> Option<u64> {
+    let mut sum = 0;
+    for thread in std::fs::read_dir("/proc/self/task").unwrap() {
+        let status = std::fs::read_to_string(thread.unwrap().path().join("status")).ok()?;
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
+        if field("Name:").starts_with(threads) {
+            sum += field("voluntary_ctxt_switches:").parse::<u64>().unwrap();
+        }
+    }
+    Some(sum)
+}
+
+/// Waits until sysmon, which sleeps between two ticks, has looked so often at a runtime of which a worker is up. If other
+/// tests run in this process, their sysmons count as well: then it may have looked less often.
+pub(crate) fn wait_for_ticks(count: u64) {
+    let now = || sleeps("sinew-sysmon");
+    let start = loop {
+        if let Some(start) = now() {
+            break start;
+        }
+    };
+    spin_until(|| now().is_some_and(|now| now >= start + count));
 }
