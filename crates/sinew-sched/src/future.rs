@@ -182,7 +182,7 @@ pub(crate) fn future_table<P: Polled>() -> &'static Table {
             kind: Kind::Future,
             configured: P::CONFIGURED,
             run: poll::<P>,
-            drop_result: drop_result::<<P::Future as Future>::Output>,
+            drop_result: drop_result::<<P::Future as Future>::Output>(),
             options: P::OPTIONS,
             blocks: never_blocks,
             tag: no_tag,

@@ -247,8 +247,10 @@ unsafe fn drop_and_free(task: &'static Task, shared: &'static Shared) {
         }
     }
     let _free = Free(task, shared);
-    // SAFETY: the caller's promise.
-    unsafe { (task.table().drop_result)(task) };
+    if let Some(drop_result) = task.table().drop_result {
+        // SAFETY: the caller's promise.
+        unsafe { drop_result(task) };
+    }
 }
 
 impl<T> Drop for JoinHandle<T> {

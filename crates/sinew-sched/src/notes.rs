@@ -1,6 +1,6 @@
 //! What is noted about a task for those who look on: where it was spawned, what it waits for and since when.
 //!
-//! Notes are plain atomics in the slot, on a cache line of their own. Whoever runs the task writes them, by one store
+//! Notes are plain atomics in the slot, behind what the scheduler needs of it. Whoever runs the task writes them, by one store
 //! each; nothing that the scheduler does depends on them. Anybody may read them at any time.
 //!
 //! # Writing
@@ -151,7 +151,6 @@ impl What {
     }
 }
 
-#[repr(align(64))]
 pub(crate) struct Notes {
     /// Where the task was spawned, and [`MIGRATES`].
     site: AtomicPtr<Location<'static>>,

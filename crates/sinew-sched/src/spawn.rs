@@ -333,16 +333,18 @@ fn thunk_table<F, T>() -> &'static Table
 where
     F: FnOnce() -> T,
 {
-    &Table {
-        kind: Kind::Thunk,
-        configured: false,
-        run: run_thunk::<F, T>,
-        drop_result: drop_result::<T>,
-        options: no_options,
-        blocks: never_blocks,
-        tag: no_tag,
-        type_name: type_name::<F>,
-        size: size_of::<F>(),
+    const {
+        &Table {
+            kind: Kind::Thunk,
+            configured: false,
+            run: run_thunk::<F, T>,
+            drop_result: drop_result::<T>(),
+            options: no_options,
+            blocks: never_blocks,
+            tag: no_tag,
+            type_name: type_name::<F>,
+            size: size_of::<F>(),
+        }
     }
 }
 
@@ -351,28 +353,36 @@ where
     F: FnOnce() -> T,
 {
     match kind {
-        Kind::Migrating => &Table {
-            kind: Kind::Migrating,
-            configured: true,
-            run: run_configured::<F, T>,
-            drop_result: drop_result::<T>,
-            options: options_of::<Configured<F>>,
-            blocks: never_blocks,
-            tag: no_tag,
-            type_name: type_name::<F>,
-            size: size_of::<F>(),
-        },
-        _ => &Table {
-            kind: Kind::Thunk,
-            configured: true,
-            run: run_configured::<F, T>,
-            drop_result: drop_result::<T>,
-            options: options_of::<Configured<F>>,
-            blocks: never_blocks,
-            tag: no_tag,
-            type_name: type_name::<F>,
-            size: size_of::<F>(),
-        },
+        Kind::Migrating => {
+            const {
+                &Table {
+                    kind: Kind::Migrating,
+                    configured: true,
+                    run: run_configured::<F, T>,
+                    drop_result: drop_result::<T>(),
+                    options: options_of::<Configured<F>>,
+                    blocks: never_blocks,
+                    tag: no_tag,
+                    type_name: type_name::<F>,
+                    size: size_of::<F>(),
+                }
+            }
+        }
+        _ => {
+            const {
+                &Table {
+                    kind: Kind::Thunk,
+                    configured: true,
+                    run: run_configured::<F, T>,
+                    drop_result: drop_result::<T>(),
+                    options: options_of::<Configured<F>>,
+                    blocks: never_blocks,
+                    tag: no_tag,
+                    type_name: type_name::<F>,
+                    size: size_of::<F>(),
+                }
+            }
+        }
     }
 }
 

@@ -25,7 +25,7 @@
 //! Models: `task_settles_who_frees`, `task_end_wakes_its_joiner`, `task_end_against_a_joiner_that_gives_up`.
 
 use std::cell::{Cell, UnsafeCell};
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
 use std::panic::Location;
 use std::ptr;
 
@@ -46,7 +46,7 @@ use crate::state::StateWord;
 use crate::wait::{Node, TOLD, Waiter};
 
 /// Bytes of a body or result that lie in the slot itself.
-const INLINE: usize = 16;
+const INLINE: usize = 40;
 
 /// How a body runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,8 +94,8 @@ pub(crate) struct Table {
     pub(crate) configured: bool,
     /// Runs the body that lies in the slot, or polls it, and puts the result, or what ended it, in its place.
     pub(crate) run: unsafe fn(&'static Task, &Core) -> Ran,
-    /// Drops the result, or what ended the task.
-    pub(crate) drop_result: unsafe fn(&'static Task),
+    /// Drops the result, or what ended the task; none if there is nothing to drop.
+    pub(crate) drop_result: Option<unsafe fn(&'static Task)>,
     /// Finds the options of a body that has not ended; null if it has none.
     pub(crate) options: unsafe fn(&Task) -> *const Options,
     /// Tells a body that runs in turns that its turn blocks.
@@ -121,7 +121,7 @@ pub(crate) struct Task {
     table: AtomicTable,
     home: Cell<*const ()>,
     storage: UnsafeCell<MaybeUninit<[u64; INLINE / 8]>>,
-    /// For who looks on: on the second cache line.
+    /// For who looks on: on the second cache line, with the end of the storage.
     pub(crate) notes: Notes,
 }
 
@@ -362,17 +362,21 @@ impl Task {
     /// As for [`Task::end`].
     pub(crate) unsafe fn end_as_thunk<T>(&self, outcome: Result<T, Raised>) {
         self.home.set(ptr::null());
-        self.set_table(&Table {
-            kind: Kind::Thunk,
-            configured: false,
-            run: never_again,
-            drop_result: drop_result::<T>,
-            options: no_options,
-            blocks: never_blocks,
-            tag: no_tag,
-            type_name: || "",
-            size: 0,
-        });
+        self.set_table(
+            const {
+                &Table {
+                    kind: Kind::Thunk,
+                    configured: false,
+                    run: never_again,
+                    drop_result: drop_result::<T>(),
+                    options: no_options,
+                    blocks: never_blocks,
+                    tag: no_tag,
+                    type_name: || "",
+                    size: 0,
+                }
+            },
+        );
         // SAFETY: the caller's promise.
         unsafe { self.end(outcome) };
     }
@@ -455,7 +459,7 @@ static RAISED: Table = Table {
     kind: Kind::Thunk,
     configured: false,
     run: never_again,
-    drop_result: drop_raised,
+    drop_result: Some(drop_raised),
     options: no_options,
     blocks: never_blocks,
     tag: no_tag,
@@ -480,12 +484,16 @@ unsafe fn drop_raised(task: &'static Task) {
     }
 }
 
-/// # Safety
-///
-/// The caller frees the task, and its result, of type `T`, was not taken.
-pub(crate) unsafe fn drop_result<T>(task: &'static Task) {
-    // SAFETY: the caller's promise.
-    drop(unsafe { task.take::<T>() });
+/// What drops a result of type `T`.
+pub(crate) const fn drop_result<T>() -> Option<unsafe fn(&'static Task)> {
+    /// # Safety
+    ///
+    /// The caller frees the task, and its result, of type `T`, was not taken.
+    unsafe fn drop_it<T>(task: &'static Task) {
+        // SAFETY: the caller's promise.
+        drop(unsafe { task.take::<T>() });
+    }
+    if fits::<T>() && !mem::needs_drop::<T>() { None } else { Some(drop_it::<T>) }
 }
 
 /// A body that does not run in turns is not asked.

@@ -201,7 +201,7 @@ fn turn_table<T: Turn>() -> &'static Table {
             kind: Kind::Turn,
             configured: false,
             run: run_turn::<T>,
-            drop_result: drop_result::<()>,
+            drop_result: drop_result::<()>(),
             options: no_options,
             blocks: blocks::<T>,
             tag: tag::<T>,
@@ -216,7 +216,7 @@ static LEAVING: Table = Table {
     kind: Kind::Turn,
     configured: false,
     run: never_again,
-    drop_result: drop_result::<()>,
+    drop_result: drop_result::<()>(),
     options: no_options,
     blocks: never_blocks,
     tag: no_tag,
@@ -240,6 +240,17 @@ unsafe fn tag<T: Turn>(task: &'static Task) -> u64 {
     unsafe { (*task.stored::<T>()).tag() }
 }
 
+/// Drops the body.
+///
+/// # Safety
+///
+/// The task, which runs here, holds a `T`, and nobody uses that again.
+unsafe fn leave<T: Turn>(task: &'static Task) {
+    task.set_table(&LEAVING);
+    // SAFETY: the caller's promise.
+    unsafe { task.drop_stored::<T>() };
+}
+
 /// # Safety
 ///
 /// The caller has claimed the task, which holds a `T` that has not ended.
@@ -260,13 +271,17 @@ unsafe fn run_turn<T: Turn>(task: &'static Task, core: &Core) -> Ran {
         Err(raised) => Some(raised),
     };
     let raised = Cell::new(raised);
-    // SAFETY: as above.
-    let told = core.run(task, || unsafe { (*task.stored::<T>()).ended(raised.take()) });
+    // SAFETY: as above; nobody uses the body after that.
+    let told = core.run(task, || unsafe {
+        (*task.stored::<T>()).ended(raised.take());
+        leave::<T>(task);
+    });
     // The first error is the one that is told, and dropping one may raise again.
     mem::forget(told.err());
-    task.set_table(&LEAVING);
-    // SAFETY: nobody uses the body after this.
-    mem::forget(core.run(task, || unsafe { task.drop_stored::<T>() }).err());
+    if !ptr::eq(task.table(), &LEAVING) {
+        // SAFETY: it did not come to that.
+        mem::forget(core.run(task, || unsafe { leave::<T>(task) }).err());
+    }
     if reached {
         reach::forget(task.id());
     }

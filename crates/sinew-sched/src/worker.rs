@@ -855,11 +855,11 @@ impl Worker {
             Settled::Kept => (),
             Settled::Waits(waiter) => waiter.wake(),
             Settled::Detached => {
-                // SAFETY: the body has ended, and its handle is gone.
-                let outcome = core.run(task, || unsafe { (task.table().drop_result)(task) });
-                if let Err(raised) = outcome {
+                if let Some(drop_result) = task.table().drop_result {
+                    // SAFETY: the body has ended, and its handle is gone.
+                    let outcome = core.run(task, || unsafe { drop_result(task) });
                     // There is nobody to tell, and what was raised may raise again when it is dropped.
-                    std::mem::forget(raised);
+                    std::mem::forget(outcome.err());
                 }
                 unreach(core, task);
                 free(task, self.shared);
@@ -882,8 +882,9 @@ impl Worker {
                     // SAFETY: the body has ended, and its handle is gone.
                     Some(unsafe { task.take_raised() })
                 } else {
+                    let drop_result = task.table().drop_result;
                     // SAFETY: as above.
-                    core.run(task, || unsafe { (task.table().drop_result)(task) }).err()
+                    drop_result.and_then(|drop_result| core.run(task, || unsafe { drop_result(task) }).err())
                 };
                 // A failure that the scope does not want is dropped as a result is.
                 let unwanted = children.failed(error);
