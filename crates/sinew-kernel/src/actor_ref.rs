@@ -36,7 +36,8 @@ impl<M: Send + 'static> ActorRef<M> {
         NodeRef(self.0.head.node)
     }
 
-    /// Sends a message. If the mailbox is full, that is as the actor's [`Policy`] has it: the sender may have to wait.
+    /// Sends a message. If the mailbox is full, that is as the actor's [`Policy`] has it: the sender may have to wait. A task that
+    /// sends many at a stretch gives way to others now and then.
     ///
     /// # Errors
     ///
@@ -61,12 +62,21 @@ impl<M: Send + 'static> ActorRef<M> {
     ///
     /// With the message: if the actor has ended, or there is no room and it drops none.
     pub fn try_tell(&self, message: M) -> Result<(), SendError<M>> {
-        self.0.try_put(self.0.entry(message)?).map_err(|(entry, why)| SendError::new(typed(entry), why))
+        let put = self.0.try_put(self.0.entry(message)?);
+        put.map(drop).map_err(|(entry, why)| SendError::new(typed(entry), why))
     }
 
     #[cold]
     pub(crate) fn tell_slowly(&self, message: M, timeout: Option<Duration>) -> Result<(), SendError<M>> {
-        let Err((entry, why)) = self.0.try_put(self.0.entry(message)?) else { return Ok(()) };
+        let (entry, why) = match self.0.try_put(self.0.entry(message)?) {
+            Ok(many) => {
+                if many {
+                    turn::give_way();
+                }
+                return Ok(());
+            }
+            Err(not_put) => not_put,
+        };
         let waits = matches!(why, Unsent::Full) && self.0.lock().mail.policy == Policy::Park;
         if !waits {
             return Err(SendError::new(typed(entry), why));
@@ -233,7 +243,7 @@ fn put_waiting<M: Send + 'static>(
         let mut state = cell.lock();
         // There may be room by now.
         match state.mail.put(entry, || cell.head.begun()) {
-            Put::In(wake) => {
+            Put::In { wake, .. } => {
                 drop(state);
                 if wake {
                     cell.head.wake();

@@ -237,40 +237,24 @@ impl<M: Send + 'static> Cell<M> {
         Ok(())
     }
 
-    /// Puts a message into the mailbox, as far as its policy goes.
-    pub(crate) fn try_put(&self, entry: Entry<M>) -> Result<(), (Entry<M>, Unsent)> {
+    /// Puts a message into the mailbox, as far as its policy goes. True if the sender should give way to others.
+    pub(crate) fn try_put(&self, entry: Entry<M>) -> Result<bool, (Entry<M>, Unsent)> {
         let put = self.lock().mail.put(entry, || self.head.begun());
-        match put {
-            Put::In(wake) => {
-                if wake {
-                    self.head.waker.wake();
-                }
-                Ok(())
-            }
-            put => self.not_put(put),
+        let (wake, many, dropped) = match put {
+            Put::In { wake, many } => (wake, many, None),
+            Put::Instead(oldest, wake) => (wake, false, Some(oldest)),
+            Put::Dropped(entry) => (false, false, Some(entry)),
+            Put::Full(entry) => return Err((entry, Unsent::Full)),
+            Put::Closed(entry) => return Err((entry, Unsent::Stopped(self.reason()))),
+        };
+        if wake {
+            self.head.waker.wake();
         }
-    }
-
-    #[cold]
-    fn not_put(&self, put: Put<Entry<M>>) -> Result<(), (Entry<M>, Unsent)> {
-        match put {
-            Put::In(_) => Ok(()),
-            Put::Instead(oldest, wake) => {
-                if wake {
-                    self.head.waker.wake();
-                }
-                self.head.node.dead_letters.overflow(&self.head, oldest.letter());
-                self.head.discard(oldest);
-                Ok(())
-            }
-            Put::Dropped(entry) => {
-                self.head.node.dead_letters.overflow(&self.head, entry.letter());
-                self.head.discard(entry);
-                Ok(())
-            }
-            Put::Full(entry) => Err((entry, Unsent::Full)),
-            Put::Closed(entry) => Err((entry, Unsent::Stopped(self.reason()))),
+        if let Some(entry) = dropped {
+            self.head.node.dead_letters.overflow(&self.head, entry.letter());
+            self.head.discard(entry);
         }
+        Ok(many)
     }
 
     /// Called under the lock.
@@ -570,7 +554,7 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
         let queued = self.head.node.budget.charge(message);
         let queued = queued.map_err(|(message, why)| SendError::new(message, why))?;
         let entry = Entry::queued(queued);
-        self.try_put(entry).map_err(|(entry, why)| {
+        self.try_put(entry).map(drop).map_err(|(entry, why)| {
             let message = Message { source, kind, ..untyped(entry, self.head.id) };
             SendError::new(message, why)
         })

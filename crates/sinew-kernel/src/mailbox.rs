@@ -57,6 +57,8 @@ pub(crate) struct Mail<M, E> {
     taken: u32,
     taken_at: u32,
     capacity: u32,
+    /// How many messages there may be, up to the capacity, before whoever sends one more gives way to others ([`GRANT`]).
+    granted: u32,
     /// The most messages there ever were.
     pub(crate) high_water: u32,
     pub(crate) dropped: u32,
@@ -103,8 +105,13 @@ pub(crate) type Answer<M> = oneshot::Sender<Option<M>>;
 
 /// What became of a message.
 pub(crate) enum Put<M> {
-    /// It is in. True if the actor has to be woken.
-    In(bool),
+    /// It is in.
+    In {
+        /// The actor has to be woken.
+        wake: bool,
+        /// The sender should give way to others.
+        many: bool,
+    },
     /// It is in, the oldest is out, and the actor has to be woken if true.
     Instead(M, bool),
     /// It is out, as the policy has it.
@@ -153,6 +160,10 @@ impl<M> Refused<M> {
     }
 }
 
+/// Messages that are sent between two looks of the actor before a sender gives way. One that fills a large mailbox at a stretch
+/// would keep its worker from all others meanwhile.
+const GRANT: u32 = 64;
+
 /// Messages that a mailbox keeps room for when it is empty.
 const KEEP: usize = 64;
 
@@ -164,6 +175,7 @@ impl<M, E: From<Stop>> Mail<M, E> {
             taken: 0,
             taken_at: 0,
             capacity,
+            granted: capacity.min(GRANT),
             high_water: 0,
             dropped: 0,
             policy,
@@ -198,7 +210,7 @@ impl<M, E: From<Stop>> Mail<M, E> {
     pub(crate) fn has_room(&self) -> bool {
         !self.closed
             && self.rest.is_none()
-            && self.queue.len() + (self.taken as usize) < self.capacity as usize
+            && self.queue.len() + (self.taken as usize) < self.granted as usize
     }
 
     /// Puts a message in, as far as the policy goes. `begun` is read if it matters.
@@ -213,7 +225,18 @@ impl<M, E: From<Stop>> Mail<M, E> {
         {
             return self.overflow(message);
         }
-        Put::In(self.push(message))
+        let many =
+            self.granted < self.capacity && self.queue.len() + self.taken as usize >= self.granted as usize;
+        if many {
+            self.grant();
+        }
+        Put::In { wake: self.push(message), many }
+    }
+
+    /// So many more messages may come before a sender gives way.
+    fn grant(&mut self) {
+        let seen = (self.queue.len() as u32).saturating_add(self.taken);
+        self.granted = seen.saturating_add(GRANT).min(self.capacity);
     }
 
     /// Puts a message in, for which there is room. True if the actor has to be woken.
@@ -296,6 +319,7 @@ impl<M, E: From<Stop>> Mail<M, E> {
             self.queue.push_back(first.message);
             admitted.0.push(first.admitted);
         }
+        self.grant();
         self.tidy();
         admitted
     }
@@ -377,6 +401,7 @@ impl<M, E: From<Stop>> Mail<M, E> {
         if more && self.queue.len() > 1 && self.policy != Policy::DropOldest {
             mem::swap(&mut self.queue, batch);
             (self.taken, self.taken_at) = (batch.len() as u32, begun);
+            self.grant();
             return (Taken::Batch, admitted);
         }
         let taken = match self.queue.pop_front() {

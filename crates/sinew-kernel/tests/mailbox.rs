@@ -523,3 +523,38 @@ fn a_stream_counts_what_is_accepted_and_what_is_refused() {
         }
     });
 }
+
+// O15
+#[test]
+fn a_task_that_fills_a_large_mailbox_lets_others_run_meanwhile() {
+    let (node, _clock) = local();
+    let (actor, numbers) = keeper();
+    let actor = node.actor().mailbox(1024).spawn(actor).unwrap();
+    let (work, key, _entered) = wait();
+    actor.try_tell(work).unwrap();
+    node.run_until_idle();
+    let sent = Arc::new(AtomicU64::new(0));
+    let (counts, to) = (sent.clone(), actor.clone());
+    let looks = node.runtime().spawn(move || {
+        let mut seen = vec![0];
+        while seen[seen.len() - 1] < 1000 {
+            yield_now();
+            seen.push(sent.load(Ordering::Relaxed));
+        }
+        seen.dedup();
+        seen
+    });
+    let sends = node.runtime().spawn(move || {
+        for n in 0..1000 {
+            to.tell(Work::Number(n)).unwrap();
+            counts.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    node.run_until_idle();
+    sends.join().unwrap();
+    let seen = looks.join().unwrap();
+    assert!(seen.len() >= 1000 / 64, "{seen:?}");
+    key.open();
+    node.run_until_idle();
+    assert_eq!(*numbers.lock().unwrap(), (0..1000).collect::<Vec<_>>());
+}

@@ -150,6 +150,14 @@ pub fn others_wait() -> bool {
     })
 }
 
+/// Lets other tasks that are ready run first, if there are some. Not in a body that runs in turns, whose turn that would make one
+/// that has blocked, nor where a task cannot be suspended.
+pub fn give_way() {
+    if others_wait() && worker::current_task().is_some_and(|task| task.table().kind == Kind::Thunk) {
+        worker::give_way();
+    }
+}
+
 /// The task that runs the caller.
 #[inline]
 pub fn current() -> Option<TaskId> {

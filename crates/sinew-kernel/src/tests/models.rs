@@ -76,7 +76,7 @@ impl Mailbox {
     fn send(&self, message: u32, ticket: u64) -> Option<u32> {
         let mut mail = self.mail.lock();
         match mail.put(message, || self.begun.load(Ordering::Relaxed)) {
-            Put::In(wake) => {
+            Put::In { wake, .. } => {
                 drop(mail);
                 if wake {
                     self.wake();
