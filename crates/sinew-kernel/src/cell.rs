@@ -41,6 +41,8 @@ pub(crate) struct Head {
     blocked: AtomicBool,
     /// It failed in the middle of a message.
     failed: AtomicBool,
+    /// It has not run; only the actor writes it.
+    begins: AtomicBool,
     pub(crate) id: ActorId,
     pub(crate) node: &'static Inner,
     /// Messages that it has begun to handle; only the actor writes it, for each. So it is on another cache line than what senders
@@ -176,6 +178,7 @@ impl<M: Send + 'static> Cell<M> {
             flags: AtomicU8::new(0),
             blocked: AtomicBool::new(false),
             failed: AtomicBool::new(false),
+            begins: AtomicBool::new(true),
         };
         Cell { head, state: ShortLock::new(State { mail, life }) }
     }
@@ -424,6 +427,16 @@ impl Head {
     #[inline]
     pub(crate) fn begin(&self) {
         self.begun.store(self.begun.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// True the first time that the actor asks: it has not run before.
+    #[inline]
+    pub(crate) fn starts(&self) -> bool {
+        let begins = self.begins.load(Ordering::Relaxed);
+        if begins {
+            self.begins.store(false, Ordering::Relaxed);
+        }
+        begins
     }
 
     /// What it has begun to handle failed.

@@ -40,22 +40,13 @@ const BATCH: u32 = 64;
 
 pub(crate) struct Run<B: Body> {
     cell: Arc<Cell<B::Msg>>,
-    body: RefCell<Stage<B>>,
-}
-
-enum Stage<B> {
-    Alive {
-        started: bool,
-        body: B,
-    },
-    /// It must not start, or has ended.
-    None,
+    /// None if it must not start, or was dropped.
+    body: RefCell<Option<B>>,
 }
 
 impl<B: Body> Run<B> {
     pub(crate) fn new(cell: Arc<Cell<B::Msg>>, body: Option<B>) -> Run<B> {
-        let stage = body.map_or(Stage::None, |body| Stage::Alive { started: false, body });
-        Run { cell, body: RefCell::new(stage) }
+        Run { cell, body: RefCell::new(body) }
     }
 
     #[cold]
@@ -232,12 +223,11 @@ impl<B: Body> Run<B> {
 
 impl<B: Body> Turn for Run<B> {
     fn turn(&self) -> After {
-        let mut stage = self.body.borrow_mut();
+        let mut body = self.body.borrow_mut();
         let mut ctx = Ctx::new(&self.cell);
         self.cell.head.set_blocked(false);
-        let Stage::Alive { started, body } = &mut *stage else { return After::Ended };
-        if !*started {
-            *started = true;
+        let Some(body) = &mut *body else { return After::Ended };
+        if self.cell.head.starts() {
             let flow = self.start(body, &mut ctx);
             if !matches!(flow, Flow::Continue) {
                 return self.leave(flow);
@@ -281,16 +271,18 @@ impl<B: Body> Turn for Run<B> {
             let life = &self.cell.lock().life;
             (life.reason(), life.more.as_ref().is_some_and(|more| more.killed))
         };
-        let mut stage = self.body.borrow_mut();
-        if let Stage::Alive { started: true, body } = &mut *stage
-            && graceful
+        let mut body = self.body.borrow_mut();
+        // One that has not started does not stop.
+        if graceful
             && !killed
+            && !self.cell.head.starts()
+            && let Some(body) = &mut *body
         {
             let hook = || body.stopping(&reason, &mut Ctx::new(&self.cell));
             failure::contain("the `stopping` hook", &self.cell.head, hook);
         }
         if mem::needs_drop::<B>() {
-            failure::contain("the destructor", &self.cell.head, || *stage = Stage::None);
+            failure::contain("the destructor", &self.cell.head, || *body = None);
         }
         end::bury(&*self.cell, reason);
     }

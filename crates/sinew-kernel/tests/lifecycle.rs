@@ -241,6 +241,43 @@ fn a_stop_that_takes_too_long_cancels_and_the_reason_stays_that_of_the_stop() {
 
 // L10
 #[test]
+fn one_that_takes_too_long_is_cancelled_also_if_thousands_were_stopped_after_it() {
+    let (node, clock) = local();
+    let notes = Notes::default();
+    let actor = node.spawn(noting(&notes)).unwrap();
+    let (work, _key, _entered) = wait();
+    actor.tell(work).unwrap();
+    node.run_until_idle();
+    actor.stop();
+    for _ in 0..3 {
+        let others: Vec<_> = (0..1000).map(|_| node.spawn(noting(&Notes::default())).unwrap()).collect();
+        others.iter().for_each(ActorRef::stop);
+        node.run_until_idle();
+        assert!(others.iter().all(ActorRef::is_dead));
+    }
+    assert!(!actor.is_dead());
+    assert!(node.snapshot().totals.timers < 2000, "those that have ended are forgotten");
+    clock.advance(Duration::from_secs(6));
+    node.run_until_idle();
+    assert_eq!(actor.join().unwrap(), ExitReason::Shutdown);
+}
+
+// L9
+#[test]
+fn a_kill_goes_before_a_stop_that_came_first() {
+    let (node, _clock) = local();
+    let notes = Notes::default();
+    let actor = node.spawn(noting(&notes)).unwrap();
+    node.run_until_idle();
+    actor.stop();
+    actor.kill();
+    node.run_until_idle();
+    assert_eq!(actor.join().unwrap(), ExitReason::Killed);
+    assert_eq!(*notes.lock().unwrap(), ["started", "dropped"]);
+}
+
+// L10
+#[test]
 fn a_sleep_that_a_stop_cuts_short_is_no_failure() {
     let (node, clock) = local();
     clock.hold(true);
