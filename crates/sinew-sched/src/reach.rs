@@ -202,7 +202,7 @@ impl Remote for Tasks {
     /// next one in its slot.
     fn interrupt(&self, id: u64) {
         let task = TaskRef::of(TaskId::from_u64(id));
-        if task.task.state.generation() == task.generation {
+        if task.task.state.generation() == task.generation() {
             task.task.word.interrupt();
         }
     }

@@ -57,7 +57,7 @@ use sinew_sync::atomic::{
 };
 use sinew_sync::statics::{Mutex as OwnMutex, MutexGuard as OwnGuard, OnceLock};
 use sinew_sync::thread::{self, Thread};
-use sinew_sync::{Arc, Mutex, fence_after_rmw, park_timeout};
+use sinew_sync::{Arc, Mutex, fence_after_rmw, fetch_to_write, park_timeout};
 
 use crate::blocking::pool::{Limits, Pool};
 use crate::clock::Clock;
@@ -225,6 +225,12 @@ impl Inbox {
     /// True if there is nothing in the queue.
     pub(crate) fn is_empty(&self) -> bool {
         self.head.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Begins to fetch what it takes to put a task into the queue.
+    #[inline(always)]
+    pub(crate) fn fetch_to_push(&self) {
+        fetch_to_write(&raw const self.head);
     }
 
     /// Puts a task into the queue.

@@ -138,12 +138,39 @@ pub(crate) const DETACHED: *mut Node = ptr::without_provenance_mut(2);
 #[derive(Clone, Copy)]
 pub(crate) struct TaskRef {
     pub(crate) task: &'static Task,
-    pub(crate) generation: u32,
+    /// The generation, and in the lower half the worker that the task waits on, which is only a hint. One word: two that
+    /// are written apart and read at once make the reader wait.
+    mark: u64,
 }
+
+/// Nobody knows which worker a task waits on.
+const SOMEWHERE: u32 = u32::MAX;
 
 impl TaskRef {
     pub(crate) fn of(id: TaskId) -> TaskRef {
-        TaskRef { task: id.slot(), generation: id.generation() }
+        TaskRef::new(id.slot(), id.generation())
+    }
+
+    #[inline(always)]
+    pub(crate) fn new(task: &'static Task, generation: u32) -> TaskRef {
+        TaskRef { task, mark: u64::from(generation) << 32 | u64::from(SOMEWHERE) }
+    }
+
+    /// The same task, which is about to wait on `worker`.
+    #[inline(always)]
+    pub(crate) fn on(self, worker: usize) -> TaskRef {
+        TaskRef { mark: self.mark & !u64::from(u32::MAX) | u64::from(worker as u32), ..self }
+    }
+
+    #[inline(always)]
+    pub(crate) fn generation(self) -> u32 {
+        (self.mark >> 32) as u32
+    }
+
+    /// The worker that the task waits on, probably; no worker's index if nobody knows.
+    #[inline(always)]
+    pub(crate) fn worker(self) -> usize {
+        self.mark as u32 as usize
     }
 }
 
@@ -228,8 +255,9 @@ impl Task {
         unsafe { self.table.load(statics::Ordering::Relaxed).as_ref() }
     }
 
+    #[inline]
     pub(crate) fn reference(&'static self) -> TaskRef {
-        TaskRef { task: self, generation: self.state.generation() }
+        TaskRef::new(self, self.state.generation())
     }
 
     #[inline]

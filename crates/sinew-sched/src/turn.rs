@@ -88,7 +88,7 @@ impl Waker {
     /// Has the body run a turn, if it is idle or becomes so.
     #[inline]
     pub fn wake(self) {
-        worker::unpark_turn(TaskRef { task: self.slot, generation: self.generation });
+        worker::unpark_turn(TaskRef::new(self.slot, self.generation));
     }
 
     /// The task that it wakes.

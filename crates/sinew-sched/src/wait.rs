@@ -63,8 +63,8 @@ pub(crate) enum Waiter {
 impl Waiter {
     /// The running task, or thread.
     pub(crate) fn current() -> Waiter {
-        match worker::current_task() {
-            Some(task) => Waiter::Task(task.reference()),
+        match worker::current_task_and_worker() {
+            Some((task, worker)) => Waiter::Task(task.reference().on(worker)),
             None => Waiter::thread(),
         }
     }

@@ -174,8 +174,15 @@ pub(crate) fn current<'a>() -> Option<&'a Worker> {
 /// the thread.
 #[inline]
 pub(crate) fn current_task() -> Option<&'static Task> {
+    current_task_and_worker().map(|(task, _)| task)
+}
+
+/// The same, and the index of the worker that it runs on.
+#[inline]
+pub(crate) fn current_task_and_worker() -> Option<(&'static Task, usize)> {
     let worker = current()?;
-    worker.current.get().filter(|task| worker.place().is_under(&task.word))
+    let task = worker.current.get().filter(|task| worker.place().is_under(&task.word))?;
+    Some((task, worker.index))
 }
 
 /// The running task can be reached, until it ends.
@@ -284,27 +291,34 @@ pub(crate) fn after_some_calls(give_way: impl FnOnce()) {
 
 /// Makes sure that the task runs once more, if it is still the one that is meant.
 pub(crate) fn unpark(task: TaskRef) {
-    if task.task.state.unpark(task.generation) {
-        queue(task.task);
+    let here = current();
+    if let Some(worker) = here
+        && worker.index != task.worker()
+        && let Some(inbox) = worker.shared.inboxes.get(task.worker())
+    {
+        inbox.fetch_to_push(); // at the same time as the task
+    }
+    if task.task.state.unpark(task.generation()) {
+        queue(task.task, here);
     }
 }
 
 /// The same for one that is mostly between two turns.
 #[inline]
 pub(crate) fn unpark_turn(task: TaskRef) {
-    if !task.task.state.unpark(task.generation) {
+    if !task.task.state.unpark(task.generation()) {
         return;
     }
     match task.task.between_turns() {
         Some(shared) => queue_anywhere(shared, task.task),
-        None => queue(task.task),
+        None => queue(task.task, current()),
     }
 }
 
-/// Queues a task that was parked. It does not run before it is queued: it is the caller's.
-fn queue(task: &'static Task) {
+/// Queues a task that was parked, from the worker `here`. It does not run before it is queued: it is the caller's.
+fn queue(task: &'static Task, here: Option<&Worker>) {
     match task.home() {
-        Home::Core(core) if task.table().kind != Kind::Migrating => match current() {
+        Home::Core(core) if task.table().kind != Kind::Migrating => match here {
             Some(worker) if ptr::eq(worker.shared, core.shared) && worker.index == core.worker.get() => {
                 worker.wakes.set(worker.wakes.get() + 1);
                 worker.push_ready(task);

@@ -87,6 +87,20 @@ pub fn fence_after_rmw() {
     }
 }
 
+/// Begins to fetch the cache line at `place`, which may be any address, to be written soon. Only a hint, and on other
+/// processors than x86-64 nothing at all.
+#[inline(always)]
+pub fn fetch_to_write<T>(place: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
+    // SAFETY: the instruction changes nothing that a program can see, and ignores addresses that are none; processors that
+    // do not know it do nothing.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) place, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri)))))]
+    let _ = place;
+}
+
 /// How many threads the machine can run at once; 1 if it does not say, and in a model.
 pub fn available_parallelism() -> usize {
     if MODEL { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) }
