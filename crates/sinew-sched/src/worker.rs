@@ -13,21 +13,24 @@
 //! in `left` and done by [`Worker::arrived`], first of all, on the stack that was switched to. So a task is only
 //! published as parked, and a core only handed out, when nobody runs on it any more.
 
+mod finish;
+mod park;
 mod search;
 mod temporary;
+mod wake;
 
 use std::cell::{Cell, UnsafeCell};
 use std::ptr;
 use std::time::Duration;
 
+use sinew_fiber::StackError;
 use sinew_fiber::raw::{Place, Running, StackPointer, switch};
-use sinew_fiber::{Refused, StackError, await_};
 use sinew_sync::atomic::Ordering;
 
 use crate::clock::Clock;
 use crate::core::Core;
 use crate::countdown::Countdowns;
-use crate::counters::{count, raise};
+use crate::counters::raise;
 use crate::cpu;
 use crate::dump::WaitKind;
 use crate::notes::{self, ANYWHERE, What};
@@ -36,21 +39,21 @@ use crate::placement::Stopwatch;
 use crate::queues::{Deque, Stealer};
 use crate::reach;
 use crate::ready::Ready;
-use crate::scope::Children;
 use crate::shared::{Inbox, Shared};
-use crate::task::{Home, Kind, Ran, Settled, Task, TaskRef};
+use crate::task::{Home, Kind, Ran, Task};
 use crate::timers::Timers;
-use crate::wait::block_thread;
+pub use park::yield_now;
+pub(crate) use park::{
+    Announced, after_some_calls, announce, await_announced, await_for, give_way, park, park_for,
+};
 use search::Backlog;
+pub(crate) use wake::{free, unpark, unpark_turn, wakes};
 
 /// Spare cores that a worker keeps.
 const SPARE_CORES: usize = 64;
 
 /// Slots that a worker keeps for new tasks; half of more than that goes to the others.
 const FREE_SLOTS: usize = 4096;
-
-/// After how many calls that could have waited and did not a task gives way to others.
-const CALLS: u32 = 64;
 
 /// What has to be done about the stack that was just left.
 #[derive(Clone, Copy)]
@@ -192,175 +195,6 @@ pub(crate) fn mark_reached() {
     unsafe { (*worker.active.get()).reached.set(true) };
 }
 
-/// Suspends the running task until somebody unparks it. May return early.
-pub(crate) fn park() {
-    let worker = current().expect("only tasks park");
-    worker.park(worker.place().running(), worker.announced.replace(What::of(WaitKind::Await)));
-}
-
-/// The same, and says what for.
-pub(crate) fn park_for(what: What) {
-    let worker = current().expect("only tasks park");
-    worker.park(worker.place().running(), what);
-}
-
-/// The next park that comes through a hook is for this, and so is a poll that is pending.
-pub(crate) fn announce(what: What) {
-    if let Some(worker) = current() {
-        worker.announced.set(what);
-    }
-}
-
-/// Waits as [`await_`] does, and says what for.
-///
-/// # Errors
-///
-/// As for [`await_`].
-#[track_caller]
-pub(crate) fn await_for(what: What) -> Result<(), Refused> {
-    let _announced = Announced; // a fiber may have caught the await, or the task been killed before it
-    announce(what);
-    await_(()).map(drop)
-}
-
-/// Takes back what was announced and nobody has taken.
-pub(crate) struct Announced;
-
-impl Drop for Announced {
-    fn drop(&mut self) {
-        announce(What::of(WaitKind::Await));
-    }
-}
-
-/// Waits as [`await_`] does, for what was announced by the poll of a future; if nothing was, for something of this kind.
-///
-/// # Errors
-///
-/// As for [`await_`].
-pub(crate) fn await_announced(kind: WaitKind) -> Result<(), Refused> {
-    let announced = current().map(|worker| worker.announced.get());
-    await_for(announced.unwrap_or(What::of(kind)).or(kind))
-}
-
-/// Lets the other tasks of the worker that are ready run first; on any other thread, other threads. Does nothing
-/// where a task cannot be suspended: in a destructor while the thread unwinds, in the poll of a future, in a callback
-/// of foreign code.
-///
-/// Unwinds if the task is cancelled or killed.
-#[inline]
-pub fn yield_now() {
-    let Some(worker) = current() else { return sinew_sync::thread::yield_now() };
-    let task = worker.current.get().expect("a worker runs nothing but tasks");
-    match worker.place().awaits_alone(&task.word) {
-        Some(running) => worker.yield_as(running),
-        None => yield_if_possible(),
-    }
-}
-
-#[cold]
-fn yield_if_possible() {
-    sinew_fiber::checkpoint();
-    if sinew_fiber::raw::may_await().is_ok() {
-        here().yield_as(here().place().running());
-    }
-}
-
-/// Lets the other tasks of the worker that are ready run first, if nothing speaks against that.
-pub(crate) fn give_way() {
-    let Some(worker) = current() else { return };
-    if let Some(task) = worker.current.get()
-        && let Some(running) = worker.place().awaits_alone(&task.word)
-    {
-        worker.yield_as(running);
-    }
-}
-
-/// Calls `give_way` once in a while, if it is called again and again in one turn of a worker: for calls that are done
-/// without a wait as long as somebody else keeps up, such as reads from a stream.
-pub(crate) fn after_some_calls(give_way: impl FnOnce()) {
-    let Some(worker) = current() else { return };
-    let (turn, calls) = worker.calls.get();
-    let now = worker.inbox.own.turns.load(Ordering::Relaxed);
-    let calls = if turn == now { calls + 1 } else { 1 };
-    worker.calls.set((now, calls));
-    if calls > CALLS {
-        worker.calls.set((now, 0));
-        give_way();
-    }
-}
-
-/// Makes sure that the task runs once more, if it is still the one that is meant.
-pub(crate) fn unpark(task: TaskRef) {
-    let here = current();
-    if let Some(worker) = here
-        && worker.index != task.worker()
-        && let Some(inbox) = worker.shared.inboxes.get(task.worker())
-    {
-        inbox.fetch_to_push(); // at the same time as the task
-    }
-    if task.task.state.unpark(task.generation()) {
-        queue(task.task, here);
-    }
-}
-
-/// The same for one that is mostly between two turns.
-#[inline]
-pub(crate) fn unpark_turn(task: TaskRef) {
-    if !task.task.state.unpark(task.generation()) {
-        return;
-    }
-    match task.task.between_turns() {
-        Some(shared) => queue_anywhere(shared, task.task),
-        None => queue(task.task, current()),
-    }
-}
-
-/// Queues a task that was parked, from the worker `here`. It does not run before it is queued: it is the caller's.
-fn queue(task: &'static Task, here: Option<&Worker>) {
-    match task.home() {
-        Home::Core(core) if task.table().kind != Kind::Migrating => match here {
-            Some(worker) if ptr::eq(worker.shared, core.shared) && worker.index == core.worker.get() => {
-                worker.wakes.set(worker.wakes.get() + 1);
-                worker.push_ready(task);
-            }
-            worker => {
-                if let Some(worker) = worker {
-                    worker.wakes_elsewhere.set(worker.wakes_elsewhere.get() + 1);
-                }
-                core.shared.push_to(core.worker.get(), task);
-            }
-        },
-        Home::Core(core) => queue_anywhere(core.shared, task),
-        Home::Runtime(shared) => queue_anywhere(shared, task),
-        Home::None => unreachable!("a task that has parked has somewhere to go on"),
-    }
-}
-
-/// How many tasks were woken by what has run on this worker: those that are queued here, and those of others.
-pub(crate) fn wakes() -> (u64, u64) {
-    current().map_or((0, 0), |worker| (worker.wakes.get(), worker.wakes_elsewhere.get()))
-}
-
-/// Queues a task that may go on anywhere.
-fn queue_anywhere(shared: &'static Shared, task: &'static Task) {
-    match current() {
-        Some(worker) if ptr::eq(worker.shared, shared) => {
-            worker.wakes.set(worker.wakes.get() + 1);
-            worker.push_woken(task);
-        }
-        _ => shared.inject(task),
-    }
-}
-
-/// Makes the slot of a task that has ended, and whose result is gone, free for another of its runtime.
-pub(crate) fn free(task: &'static Task, shared: &'static Shared) {
-    task.state.recycle();
-    match current() {
-        Some(worker) if ptr::eq(worker.shared, shared) => worker.give_slot(task),
-        _ => shared.give_slots([task]),
-    }
-}
-
 /// The loop of a core.
 ///
 /// # Safety
@@ -463,48 +297,6 @@ impl Worker {
     #[inline(always)]
     fn place(&self) -> Place {
         self.place.get().expect("the worker runs")
-    }
-
-    /// Waits once, for whoever runs on this thread: until its task is unparked, or perhaps less long.
-    #[inline(always)]
-    pub(crate) fn wait(&self, what: What) -> Result<(), Refused> {
-        let task = self.current.get().expect("a worker runs nothing but tasks");
-        match self.place().awaits_alone(&task.word) {
-            Some(running) => {
-                self.park(running, what);
-                running.has_waited()
-            }
-            None if self.place().is_under(&task.word) => await_for(what),
-            None => block_thread(),
-        }
-    }
-
-    #[inline(always)]
-    fn yield_as(&self, running: Running) {
-        let task = self.current.get().expect("a worker runs nothing but tasks");
-        self.tell_turn(task);
-        self.push_ready(task);
-        self.leave(task, running, Left::Nothing);
-    }
-
-    /// Tells a body that runs in turns that it is about to wait, or to use up a wake-up that it was sent.
-    #[inline(always)]
-    fn tell_turn(&self, task: &'static Task) {
-        if task.table().kind == Kind::Turn {
-            // SAFETY: it is in the middle of a turn, here.
-            unsafe { (task.table().blocks)(task) };
-        }
-    }
-
-    #[inline(always)]
-    fn park(&self, running: Running, what: What) {
-        let task = self.current.get().expect("only tasks park");
-        self.tell_turn(task);
-        if !task.state.take_notification() {
-            task.notes.parks(what, self.stamp());
-            self.parks.set(self.parks.get() + 1);
-            self.leave(task, running, Left::Park(task));
-        }
     }
 
     /// Takes the worker's first stack. Called on its thread.
@@ -860,60 +652,6 @@ impl Worker {
             None => Core::new(self.shared.stack, self.shared, self.index, false),
         }
     }
-
-    /// The last step of a task: settles with its handle who frees the slot. A result that nobody wants is dropped as
-    /// part of the task: its destructor may block, and raise.
-    #[inline]
-    fn finish(&self, task: &'static Task, core: &Core) {
-        match task.settle() {
-            Settled::Kept => (),
-            Settled::Waits(waiter) => waiter.wake(),
-            Settled::Detached => {
-                if let Some(drop_result) = task.table().drop_result {
-                    // SAFETY: the body has ended, and its handle is gone.
-                    let outcome = core.run(task, || unsafe { drop_result(task) });
-                    // There is nobody to tell, and what was raised may raise again when it is dropped.
-                    std::mem::forget(outcome.err());
-                }
-                unreach(core, task);
-                free(task, self.shared);
-            }
-        }
-        // The destructor may have blocked, and a task that migrates may have gone on elsewhere.
-        let worker = here();
-        worker.run_nothing();
-        count(&worker.inbox.own.ended);
-    }
-
-    /// The last step of a child of a scope.
-    #[cold]
-    fn finish_in(&self, task: &'static Task, core: &Core, children: &Children) {
-        match task.settle() {
-            Settled::Kept => (),
-            Settled::Waits(waiter) => waiter.wake(),
-            Settled::Detached => {
-                let error = if task.has_raised() {
-                    // SAFETY: the body has ended, and its handle is gone.
-                    Some(unsafe { task.take_raised() })
-                } else {
-                    let drop_result = task.table().drop_result;
-                    // SAFETY: as above.
-                    drop_result.and_then(|drop_result| core.run(task, || unsafe { drop_result(task) }).err())
-                };
-                // A failure that the scope does not want is dropped as a result is.
-                let unwanted = children.failed(error);
-                if unwanted.is_some() {
-                    std::mem::forget(core.run(task, || drop(unwanted)));
-                }
-                unreach(core, task);
-                free(task, self.shared);
-            }
-        }
-        children.ended();
-        let worker = here();
-        worker.run_nothing();
-        count(&worker.inbox.own.ended);
-    }
 }
 
 impl Drop for Worker {
@@ -928,12 +666,5 @@ impl Drop for Worker {
             }
             self.shared.give_slots((*self.free.get()).drain(..));
         }
-    }
-}
-
-/// The task on `core` is about to be freed: nobody reaches it any more, should it have let somebody since it ended.
-fn unreach(core: &Core, task: &Task) {
-    if core.reached.replace(false) {
-        reach::forget(task.id());
     }
 }

@@ -1,0 +1,223 @@
+//! An actor, whatever the type of its messages: what the node does with it, and how it ends.
+
+use std::any::Any;
+use std::panic::Location;
+
+use sinew_core::{ActorId, ExitReason};
+use sinew_sync::Arc;
+
+use super::{Cell, Entry, Head, LANE, Lane, Life, More, Phase, untyped};
+use crate::error::SendError;
+use crate::event::Event;
+use crate::mailbox::{Refused, Stop};
+use crate::message::Message;
+use crate::stop::Patience;
+
+/// An actor, whatever the type of its messages.
+pub(crate) trait AnyCell: Send + Sync {
+    fn head(&self) -> &Head;
+
+    /// It gets its id, before anybody else has it.
+    fn set_id(&mut self, id: ActorId);
+
+    /// The cell, for those who know the type of its messages.
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+
+    /// Puts a message that was sent by id into the mailbox.
+    fn deliver(&self, message: Message) -> Result<(), SendError<Message>>;
+
+    /// Puts an event into the lane. It is given back if the actor ends.
+    fn push_event(&self, event: Event) -> Result<(), Event>;
+
+    /// Asks it to end, and says how long it may take. None if it has ended, or is about to; and one that may take no time at all
+    /// is not asked.
+    fn ask_to_end(&self, reason: ExitReason, drain: bool) -> Option<Patience>;
+
+    /// Does something with its life, under its lock: `what` runs no foreign code, and takes no other lock.
+    fn with_life(&self, what: &mut dyn FnMut(&mut Life));
+
+    /// Closes the mailbox for this reason, if it is open: from now on the actor ends. False if it did already; then a failure
+    /// still takes the place of a reason that is none.
+    fn close(&self, reason: ExitReason) -> bool;
+
+    /// The step to leaving: whoever makes it gets what is to be freed. It ends for the reason for which it was closed, if it was. What
+    /// was left in its mailbox is a dead letter.
+    fn bury(&self, reason: ExitReason) -> Option<Buried>;
+
+    /// For onlookers.
+    fn see(&self) -> Seen;
+}
+
+/// What is told of an actor that has ended, and to whom.
+pub(crate) struct Buried {
+    pub(crate) reason: ExitReason,
+    pub(crate) more: Option<Box<More>>,
+}
+
+/// What an onlooker sees of an actor.
+#[derive(Clone)]
+pub(crate) struct Seen {
+    pub(crate) queued: usize,
+    pub(crate) capacity: u32,
+    pub(crate) high_water: u32,
+    pub(crate) dropped: u32,
+    pub(crate) phase: Phase,
+    /// Senders wait for room.
+    pub(crate) waiting: bool,
+    pub(crate) handled: u64,
+    pub(crate) bytes: usize,
+    pub(crate) name: Option<Box<str>>,
+    pub(crate) parent: Option<ActorId>,
+    pub(crate) restarts: u32,
+    pub(crate) last_error: Option<ExitReason>,
+    pub(crate) spawned_at: Option<&'static Location<'static>>,
+}
+
+impl dyn AnyCell + '_ {
+    /// [`AnyCell::with_life`] with a result.
+    pub(crate) fn life<T>(&self, what: impl FnOnce(&mut Life) -> T) -> T {
+        let (mut what, mut result) = (Some(what), None);
+        self.with_life(&mut |life| result = what.take().map(|what| what(life)));
+        result.expect("it is called once")
+    }
+}
+
+impl<M: Send + 'static> AnyCell for Cell<M> {
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn set_id(&mut self, id: ActorId) {
+        self.head.id = id;
+    }
+
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+
+    fn deliver(&self, message: Message) -> Result<(), SendError<Message>> {
+        let (source, kind) = (message.source, message.kind);
+        let queued = self.head.node.budget.charge(message);
+        let queued = queued.map_err(|(message, why)| SendError::new(message, why))?;
+        let entry = Entry::queued(queued);
+        self.try_put(entry).map(drop).map_err(|(entry, why)| {
+            let message = Message { source, kind, ..untyped(entry, self.head.id) };
+            SendError::new(message, why)
+        })
+    }
+
+    fn push_event(&self, event: Event) -> Result<(), Event> {
+        self.push_lane(Lane::Event(event)).map_err(|lane| match lane {
+            Lane::Event(event) => event,
+            Lane::Typed(_) => unreachable!("it was an event"),
+        })
+    }
+
+    fn ask_to_end(&self, reason: ExitReason, drain: bool) -> Option<Patience> {
+        let mut state = self.lock();
+        let patience = state.life.more.as_ref().map_or(Patience::Node, |more| more.patience);
+        let put = match reason {
+            _ if patience == Patience::NONE => return Some(patience),
+            ExitReason::Shutdown => state.mail.put_stop(if drain { Stop::Drain } else { Stop::Now }).ok(),
+            reason => state.mail.put_event(Lane::Event(Event::Stop { reason, drain })).ok(),
+        };
+        let wake = put?;
+        self.set_flag(LANE);
+        drop(state);
+        if wake {
+            self.head.waker.wake();
+        }
+        Some(patience)
+    }
+
+    fn with_life(&self, what: &mut dyn FnMut(&mut Life)) {
+        what(&mut self.lock().life);
+    }
+
+    fn close(&self, reason: ExitReason) -> bool {
+        let mut state = self.lock();
+        if state.life.phase >= Phase::Ending {
+            // One that fails or is killed while it ends well has not ended well.
+            if state.life.phase == Phase::Ending && reason.is_abnormal() && !state.life.reason().is_abnormal()
+            {
+                state.life.set_reason(reason);
+            }
+            return false;
+        }
+        state.life.phase = Phase::Ending;
+        state.life.set_reason(reason);
+        let refused = state.mail.close();
+        self.set_flags(&state.mail);
+        drop(state);
+        refused.into_iter().for_each(Refused::tell);
+        true
+    }
+
+    fn bury(&self, reason: ExitReason) -> Option<Buried> {
+        let mut state = self.lock();
+        if state.life.phase >= Phase::Leaving {
+            return None;
+        }
+        if state.life.phase < Phase::Ending {
+            state.life.set_reason(reason);
+        }
+        let reason = state.life.reason();
+        let refused = state.mail.close();
+        let left = state.mail.drain();
+        let has_left = left.as_ref().is_some_and(|(queue, lane)| !queue.is_empty() || !lane.is_empty());
+        let (mut more, mut task) = (state.life.more.take(), None);
+        if more.is_none() && !has_left {
+            // One that nobody has to do with leaves nothing behind.
+            state.life.phase = Phase::Dead;
+            task = state.life.task.take();
+        } else {
+            state.life.phase = Phase::Leaving;
+            // Those who are to be told stay until it is dead.
+            let (more, left) = (more.get_or_insert_default(), state.life.more());
+            left.links = std::mem::take(&mut more.links);
+            left.monitors = std::mem::take(&mut more.monitors);
+            left.waits = std::mem::take(&mut more.waits);
+            state.life.set_reason(reason.clone()); // for those who ask later
+        }
+        self.set_flags(&state.mail);
+        drop(state);
+        if more.as_ref().is_none_or(|more| !more.refused) {
+            self.head.node.books.close(self.head.handled(), self.head.has_failed());
+        }
+        drop(task);
+        refused.into_iter().for_each(Refused::tell);
+        if let Some((queue, lane)) = left.filter(|_| has_left)
+            && let Some(more) = &mut more
+        {
+            let dead = &self.head.node.dead_letters;
+            queue.iter().for_each(|entry| dead.unhandled(&self.head, entry.letter(), &reason));
+            more.left = Some(Box::new(move |head| {
+                queue.into_iter().for_each(|entry| head.discard(entry));
+                lane.into_iter().for_each(|event| head.discard(event));
+            }));
+        }
+        Some(Buried { reason, more })
+    }
+
+    fn see(&self) -> Seen {
+        let state = self.lock();
+        let handled = self.head.handled();
+        let more = state.life.more.as_deref();
+        let own = size_of::<Self>() + more.map_or(0, |_| size_of::<More>());
+        Seen {
+            queued: state.mail.len(handled as u32),
+            capacity: state.mail.capacity(),
+            high_water: state.mail.high_water,
+            dropped: state.mail.dropped,
+            phase: state.life.phase,
+            waiting: state.mail.has_waiting(),
+            handled,
+            bytes: own + state.mail.bytes(),
+            name: more.and_then(|more| more.name.clone()),
+            parent: more.and_then(|more| more.parent),
+            restarts: more.map_or(0, |more| more.restarts),
+            last_error: more.and_then(|more| more.last_error.clone()),
+            spawned_at: more.and_then(|more| more.spawned_at),
+        }
+    }
+}
