@@ -195,7 +195,9 @@ impl Node {
     }
 
     /// Waits until told, for `what`. False at the deadline; an error if the task is cancelled, or must not block here.
-    #[inline]
+    ///
+    /// In the frame of whoever waits: each frame between that and the switch is a return that the processor predicts wrongly.
+    #[inline(always)]
     pub(crate) fn wait(&self, deadline: Option<Instant>, what: What) -> Result<bool, Refused> {
         wait(|| self.is_told(), deadline, what)
     }
@@ -571,6 +573,7 @@ impl<'a, A: Awaited> Waiting<'a, A> {
     }
 
     /// The same, by `wait`.
+    #[inline(always)]
     pub(crate) fn wait_by(self, wait: impl FnOnce(&Node) -> Result<bool, Refused>) -> Result<bool, Refused> {
         let outcome = wait(self.node);
         let this = ManuallyDrop::new(self);

@@ -28,11 +28,18 @@ pub(crate) fn unpark_turn(task: TaskRef) {
     }
     match task.task.between_turns() {
         Some(shared) => queue_anywhere(shared, task.task),
-        None => queue(task.task, current()),
+        None => queue_blocked(task.task),
     }
 }
 
+/// Queues a body whose turn has blocked.
+#[cold]
+fn queue_blocked(task: &'static Task) {
+    queue(task, current());
+}
+
 /// Queues a task that was parked, from the worker `here`. It does not run before it is queued: it is the caller's.
+#[inline(always)]
 fn queue(task: &'static Task, here: Option<&Worker>) {
     match task.home() {
         Home::Core(core) if task.table().kind != Kind::Migrating => match here {
