@@ -190,7 +190,8 @@ impl<M: Send + 'static> Cell<M> {
     pub(crate) fn set_task(&self, task: JoinHandle<()>) {
         let mut state = self.lock();
         if state.life.phase < Phase::Leaving {
-            if state.life.phase == Phase::Ending && state.life.reason() == ExitReason::Killed {
+            let killed = state.life.more.as_ref().is_some_and(|more| more.killed);
+            if killed || state.life.phase == Phase::Ending && state.life.reason() == ExitReason::Killed {
                 task.kill();
             }
             state.life.task = Some(task);

@@ -381,6 +381,9 @@ impl<M, E: From<Stop>> Mail<M, E> {
         self.taken = 0;
         self.asleep = len == 1;
         *last = len == 1;
+        if len == 1 {
+            self.granted = self.granted.min(GRANT);
+        }
         Some(message)
     }
 

@@ -193,7 +193,8 @@ impl Timers {
 
     fn pop(&self, now: Instant) -> Option<(Instant, Fire)> {
         let mut queue = self.queue.lock();
-        if let Some((at, actor)) = queue.asked.pop_front_if(|(at, _)| *at <= now) {
+        let first = queue.first();
+        if let Some((at, actor)) = queue.asked.pop_front_if(|(at, _)| *at <= now && Some(*at) == first) {
             return Some((at, Fire::Step(actor, stop::Step::Cancel)));
         }
         let first = queue.fires.first_entry().filter(|first| first.key().0 <= now)?;

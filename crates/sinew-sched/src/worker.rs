@@ -205,12 +205,14 @@ pub(crate) unsafe extern "C" fn core_main(core: *mut ()) -> ! {
     let core: &Core = unsafe { &*core.cast::<Core>() };
     let mut worker = here();
     worker.arrived();
+    let mut migrates = false;
     loop {
-        if core.private {
-            worker = here(); // the task that it was made for may migrate, and the core with it
-            if worker.next.get().is_none() {
-                worker.leave_private_core(core);
-            }
+        // A task that migrates takes its core with it: mostly one that was made for it, unless there was no stack for that.
+        if core.private || migrates {
+            worker = here();
+        }
+        if core.private && worker.next.get().is_none() {
+            worker.leave_private_core(core);
         }
         let task = worker.next.take().or_else(|| worker.find(true)).or_else(|| worker.search());
         let Some(task) = task else {
@@ -221,7 +223,10 @@ pub(crate) unsafe extern "C" fn core_main(core: *mut ()) -> ! {
         };
         match task.home() {
             Home::Core(to) => worker.resume(core, task, to),
-            _ => worker.start(core, task),
+            _ => {
+                migrates = task.table().kind == Kind::Migrating;
+                worker.start(core, task);
+            }
         }
     }
 }

@@ -4,17 +4,22 @@
 //!
 //! Actors are not seen at the same moment: one that had its answer meanwhile may ask back by the time that the other is looked at.
 //! So those of a cycle are looked at once more. If each still waits for the same, by the same deadline, then all of them did
-//! so between the last of the first looks and the first of the second.
+//! so between the last of the first looks and the first of the second. A question gets its deadline when its worker first looks at the
+//! clock: one that has none yet is too young to be told from the next, and is left out.
 
 use std::collections::BTreeMap;
 
 use sinew_core::ActorId;
+use sinew_sched::WaitKind;
 
 use super::{ActorInfo, ActorState};
 
 /// The cycles among these actors, each from its least member on. `again` looks at one of them once more.
 pub(super) fn of(actors: &[ActorInfo], again: impl Fn(ActorId) -> Option<ActorState>) -> Vec<Vec<ActorId>> {
-    let wait = |state: &ActorState| state.blocked().and_then(|on| Some((on.actor?, on.on.clone())));
+    let wait = |state: &ActorState| {
+        let on = state.blocked().filter(|on| on.on.kind != WaitKind::Ask || on.on.deadline.is_some())?;
+        Some((on.actor?, on.on.clone()))
+    };
     let waits = actors.iter().filter_map(|actor| Some((actor.id, wait(&actor.state)?))).collect();
     lasting(&waits, |actor| wait(&again(actor)?))
 }
