@@ -2,12 +2,17 @@
 //! one after the other.
 #![cfg(not(any(loom, shuttle)))]
 
+#[path = "support/mod.rs"]
+mod support;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sinew_fiber::{Stack, StackError, StackSize};
+use sinew_sched::chan::oneshot;
 use sinew_sched::{Runtime, spawn, yield_now};
+use support::Watchdog;
 
 const SIZE: StackSize = StackSize::Custom(StackSize::MOST);
 
@@ -51,4 +56,41 @@ fn a_yield_that_finds_no_stack_goes_on_and_loses_nobody() {
     drop(all);
     assert_eq!(runtime.shutdown(Duration::from_secs(60)).left, 0);
     assert_eq!(ran.load(Ordering::Relaxed), 10);
+}
+
+#[test]
+fn a_body_without_a_stack_may_migrate_while_it_is_dropped() {
+    /// Waits when it is dropped.
+    struct Waits(oneshot::Receiver<()>, Arc<AtomicUsize>);
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            self.0.recv().unwrap();
+            self.1.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let _alone = ALONE.lock();
+    let watchdog = Watchdog::new("bodies that migrate while they are dropped".to_owned());
+    let runtime = Runtime::builder().workers(4).build().unwrap();
+    watchdog.watch(&runtime);
+    runtime.run(|| ()).unwrap();
+    let all = all_stacks();
+    let dropped = Arc::new(AtomicUsize::new(0));
+    for round in 1..=200 {
+        let (wake, woken) = oneshot::channel();
+        let waits = Waits(woken, dropped.clone());
+        // SAFETY: a body that is never run has nothing on its stack; its destructor holds what may move.
+        let refused = unsafe { runtime.task().stack(SIZE).spawn_migrating(move || drop(waits)) };
+        // Somebody else wakes it, on whichever worker that is: there it goes on.
+        let wakes = runtime.spawn(move || {
+            yield_now();
+            wake.send(()).unwrap();
+        });
+        wakes.join().unwrap();
+        let error = refused.join().unwrap_err().to_string();
+        assert!(error.contains("no memory for one more"), "{error}");
+        assert_eq!(dropped.load(Ordering::Relaxed), round);
+    }
+    drop(all);
+    assert_eq!(runtime.run(|| 7).unwrap(), 7);
+    assert_eq!(runtime.shutdown(Duration::from_secs(60)).left, 0);
 }
