@@ -93,7 +93,8 @@ impl<M: Send + 'static> ActorRef<M> {
         ask(self, question, PATIENCE)
     }
 
-    /// Like [`ask`](ActorRef::ask), and waits up to `timeout`.
+    /// Like [`ask`](ActorRef::ask), and waits up to `timeout`. If the actor fails with the question in hand, its end is waited for, to
+    /// say why: up to as long again, if its destructors take that long.
     ///
     /// # Errors
     ///
