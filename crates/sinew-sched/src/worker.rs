@@ -378,6 +378,11 @@ impl Worker {
         self.inbox.own.running.store(ptr::from_ref(task).cast_mut(), Ordering::Relaxed);
     }
 
+    /// True if `task` is the one that runs.
+    fn runs(&self, task: &'static Task) -> bool {
+        self.current.get().is_some_and(|current| ptr::eq(current, task))
+    }
+
     #[inline(always)]
     fn run_nothing(&self) {
         self.current.set(None);

@@ -275,6 +275,44 @@ fn backtraces_of_eight_busy_workers_change_nothing() {
 }
 
 #[test]
+fn a_task_that_first_yields_while_its_worker_is_asked_runs_once() {
+    let runtime = Arc::new(Runtime::builder().workers(1).build().unwrap());
+    let gate = Arc::new(Semaphore::new(0));
+    let waits = gate.clone();
+    let parked = runtime.spawn(move || calls_what_waits(&waits));
+    wait_until_parked(&runtime, 1);
+    let (over, asks) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let asker = {
+        let (runtime, over, asks) = (runtime.clone(), over.clone(), asks.clone());
+        std::thread::spawn(move || {
+            while !over.load(Ordering::Acquire) {
+                asks.fetch_add(1, Ordering::Release);
+                runtime.dump_with(Backtraces::UpTo(4));
+            }
+        })
+    };
+    let runs = Arc::new(AtomicUsize::new(0));
+    for round in 1..=50 {
+        let (runs, asks) = (runs.clone(), asks.clone());
+        let body = move || {
+            // The worker is asked while this runs: mostly, since whoever asks says so a moment before.
+            let before = asks.load(Ordering::Acquire);
+            while asks.load(Ordering::Acquire) == before {
+                std::thread::yield_now();
+            }
+            (0..10_000).for_each(|_| std::hint::spin_loop());
+            yield_now();
+            runs.fetch_add(1, Ordering::Relaxed) + 1
+        };
+        assert_eq!(runtime.task().name("yields").spawn(body).join().unwrap(), round);
+    }
+    over.store(true, Ordering::Release);
+    asker.join().unwrap();
+    gate.add_permits(1);
+    parked.join().unwrap();
+}
+
+#[test]
 fn two_tasks_that_wake_each_other_all_the_time_do_not_keep_their_worker_from_answering() {
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let gate = Arc::new(Semaphore::new(0));

@@ -153,6 +153,8 @@ impl Worker {
             } else if self.keep_spare_core() {
                 // A task's stack may be too small for that: the loop of a spare core comes first, and finds it again.
                 found.into_iter().for_each(|task| match task.home() {
+                    // It yields, and is still on its stack: where it goes on is noted when it leaves.
+                    _ if self.runs(task) => self.push_ready(task),
                     Home::None => self.put_back(task),
                     _ => self.queue_woken(task),
                 });
