@@ -353,36 +353,25 @@ where
     F: FnOnce() -> T,
 {
     match kind {
-        Kind::Migrating => {
-            const {
-                &Table {
-                    kind: Kind::Migrating,
-                    configured: true,
-                    run: run_configured::<F, T>,
-                    drop_result: drop_result::<T>(),
-                    options: options_of::<Configured<F>>,
-                    blocks: never_blocks,
-                    tag: no_tag,
-                    type_name: type_name::<F>,
-                    size: size_of::<F>(),
-                }
-            }
-        }
-        _ => {
-            const {
-                &Table {
-                    kind: Kind::Thunk,
-                    configured: true,
-                    run: run_configured::<F, T>,
-                    drop_result: drop_result::<T>(),
-                    options: options_of::<Configured<F>>,
-                    blocks: never_blocks,
-                    tag: no_tag,
-                    type_name: type_name::<F>,
-                    size: size_of::<F>(),
-                }
-            }
-        }
+        Kind::Migrating => const { &configured::<F, T>(Kind::Migrating) },
+        _ => const { &configured::<F, T>(Kind::Thunk) },
+    }
+}
+
+const fn configured<F, T>(kind: Kind) -> Table
+where
+    F: FnOnce() -> T,
+{
+    Table {
+        kind,
+        configured: true,
+        run: run_configured::<F, T>,
+        drop_result: drop_result::<T>(),
+        options: options_of::<Configured<F>>,
+        blocks: never_blocks,
+        tag: no_tag,
+        type_name: type_name::<F>,
+        size: size_of::<F>(),
     }
 }
 
