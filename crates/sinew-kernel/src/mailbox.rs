@@ -162,7 +162,7 @@ impl<M> Refused<M> {
 
 /// Messages that are sent between two looks of the actor before a sender gives way. One that fills a large mailbox at a stretch
 /// would keep its worker from all others meanwhile.
-const GRANT: u32 = 64;
+const GRANT: u32 = 32;
 
 /// Messages that a mailbox keeps room for when it is empty.
 const KEEP: usize = 64;

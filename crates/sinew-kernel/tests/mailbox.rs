@@ -553,7 +553,7 @@ fn a_task_that_fills_a_large_mailbox_lets_others_run_meanwhile() {
     node.run_until_idle();
     sends.join().unwrap();
     let seen = looks.join().unwrap();
-    assert!(seen.len() >= 1000 / 64, "{seen:?}");
+    assert!(seen.len() >= 1000 / 32, "{seen:?}");
     key.open();
     node.run_until_idle();
     assert_eq!(*numbers.lock().unwrap(), (0..1000).collect::<Vec<_>>());
