@@ -49,7 +49,7 @@ use crate::worker;
 pub(crate) const TOLD: u8 = 1;
 
 /// How many waiters a waker tells before it wakes them.
-const BATCH: usize = capacity(16, 2);
+pub(crate) const BATCH: usize = capacity(16, 2);
 
 /// Who waits.
 #[derive(Clone)]

@@ -23,7 +23,8 @@
 //! used again when its last owner has let go of it ([`Slot::leave`]); that may be while somebody else, who took it out of
 //! the table, is about to close it. So to close it takes the number as well.
 //!
-//! Models: `slot_clear_or_tell`, `slot_spend_or_tell`, `slot_wait_or_tell`, `slot_wait_or_close`, `slot_old_news`, `slot_late_close`.
+//! Models: `slot_clear_or_tell`, `slot_spend_or_tell`, `slot_wait_or_tell`, `slot_wait_or_close`, `slot_old_news`, `slot_late_close`,
+//! `slot_used_up`.
 
 use std::os::fd::RawFd;
 use std::task::{Context, Poll, Waker};
@@ -62,6 +63,13 @@ impl Seen {
     /// True if it was ready for one of these, or closed.
     pub(crate) fn is_ready(self, interest: Interest) -> bool {
         self.0 & (bits(interest) | CLOSED) != 0
+    }
+
+    /// What of this it was ready for: all, if it was closed.
+    fn ready_for(self, interest: Interest) -> Interest {
+        let directions = [Interest::READ, Interest::WRITE].into_iter();
+        let ready = directions.filter(|direction| self.is_ready(*direction));
+        Interest(ready.fold(0, |ready, direction| ready | direction.bits()) & interest.bits())
     }
 
     /// True if the descriptor is gone, or its reactor.
@@ -193,8 +201,11 @@ impl Slot {
         });
     }
 
+    /// Tells those who wait, for as long as there is something to tell: who was told first may have used it up by now, and
+    /// wait again.
     fn tell_all(&self, waiters: Guard<'_, Waiters>, interest: Interest, wake: impl FnMut(Waiter)) {
-        tell_each_by(waiters, || self.waiters.lock(), |waiters| waiters.tell(interest), wake);
+        let tell = |waiters: &mut Waiters| waiters.tell(self.seen().ready_for(interest));
+        tell_each_by(waiters, || self.waiters.lock(), tell, wake);
     }
 
     /// Ready at once, or when `context` is woken.

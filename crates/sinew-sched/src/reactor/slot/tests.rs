@@ -3,6 +3,7 @@ use sinew_sync::{Arc, model, thread};
 
 use super::*;
 use crate::case::block;
+use crate::wait::BATCH;
 
 /// A descriptor, and what can be read from it: as a stream uses both.
 fn read(slot: &Slot, there: &AtomicBool) {
@@ -58,6 +59,34 @@ fn who_waits_is_told() {
         });
         read(&slot, &there);
         system.join().unwrap();
+    });
+}
+
+/// Somebody who was told early finds that there is nothing while later ones are still to be told: those wait for what comes
+/// next, and it may wait among them without being told of the same again.
+#[test]
+fn what_is_used_up_is_told_to_nobody_else() {
+    model("slot_used_up", || {
+        let slot = in_use();
+        let readiness = Readiness { slot: &slot, fd: 0, interest: Interest::READ };
+        let nodes: Vec<Node> = (0..=BATCH).map(|_| Node::new(0)).collect();
+        for node in &nodes {
+            node.wake_caller();
+            assert!(matches!(readiness.enroll(node), Enrolled::Queued));
+        }
+        let tell = |use_up: bool| {
+            let mut told = 0;
+            slot.word.fetch_or(u64::from(Interest::READ.bits()), Ordering::AcqRel);
+            slot.tell_all(slot.waiters.lock(), Interest::BOTH, |_| {
+                told += 1;
+                if use_up {
+                    slot.clear(slot.seen(), Interest::READ);
+                }
+            });
+            told
+        };
+        assert_eq!(tell(true), BATCH);
+        assert_eq!(tell(false), 1, "the last one");
     });
 }
 
