@@ -22,7 +22,7 @@ use sinew_fiber::Refused;
 
 use crate::chan::Sending;
 use crate::notes::What;
-use crate::wait::{Awaited, Node, Waiter, Waiting};
+use crate::wait::{Awaited, Node, OnOneLine, Waiter, Waiting};
 use crate::worker;
 
 /// What became of an attempt to wait.
@@ -89,15 +89,15 @@ pub(crate) fn block_by(
     wait: impl Fn(&Node) -> Result<bool, Refused>,
 ) -> Result<bool, Refused> {
     loop {
-        let node = Node::new(0);
-        let enrolled = operation.enroll(&node);
+        let OnOneLine(node) = &OnOneLine(Node::new(0));
+        let enrolled = operation.enroll(node);
         debug_assert_ne!(enrolled, Enrolled::Taken, "a node without a group");
-        if enrolled == Enrolled::Queued && !Waiting::new(operation, &node).wait_by(&wait)? {
+        if enrolled == Enrolled::Queued && !Waiting::new(operation, node).wait_by(&wait)? {
             return Ok(false);
         }
         let done = match enrolled {
             Enrolled::Done => true,
-            Enrolled::Queued => operation.settle(&node),
+            Enrolled::Queued => operation.settle(node),
             _ => operation.attempt(),
         };
         if done {

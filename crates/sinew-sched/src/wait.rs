@@ -92,8 +92,8 @@ impl Waiter {
     }
 }
 
-/// One wait of one waiter. What a waker on another processor touches is on one cache line.
-#[repr(C, align(64))]
+/// One wait of one waiter. What a waker on another processor touches comes first: see [`OnOneLine`].
+#[repr(C)]
 pub struct Node {
     /// Zero until told.
     told: AtomicU8,
@@ -109,6 +109,11 @@ pub struct Node {
     previous: Cell<*const Node>,
     number: usize,
 }
+
+/// A node on a stack, all that a waker on another processor touches on one cache line. Those in futures have no such place: it
+/// would cost each more memory than the node.
+#[repr(align(64))]
+pub(crate) struct OnOneLine(pub(crate) Node);
 
 impl Node {
     /// A wait of whoever puts it into a queue.
