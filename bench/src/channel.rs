@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use sinew_sched::chan::{self, Receiver, Sender, oneshot};
 use sinew_sched::select::recv;
-use sinew_sched::{JoinHandle, Runtime, select, spawn};
+use sinew_sched::{JoinHandle, Runtime, select, spawn, spawn_future};
 
 use crate::measure::{Side, compare, compare_as, report};
 use crate::{Bench, Number};
@@ -21,7 +21,7 @@ const WORKERS: usize = 2;
 const PRODUCERS: u64 = 8;
 const ROOM: usize = 64;
 
-pub(crate) const BENCHES: [Bench; 8] = [
+pub(crate) const BENCHES: [Bench; 9] = [
     Bench {
         name: "pingpong_unbuffered",
         about: "two tasks hand a number to and fro over two channels that hold nothing",
@@ -97,7 +97,22 @@ pub(crate) const BENCHES: [Bench; 8] = [
         ],
         run: |bench, numbers| {
             let waiters = numbers[0];
-            let sinew = move |wakes| run(move || wake_one(waiters, wakes));
+            let sinew = move |wakes| run(move || wake_one(waiters, wakes, wait_in_task));
+            let tokio = move |wakes| peers::tokio_wake(waiters, wakes);
+            compare_as(bench.name, bench.metric, numbers[1], &[("sinew", &sinew), ("tokio", &tokio)]);
+        },
+    },
+    Bench {
+        name: "wake_1_of_1000_future",
+        about: "the same, of so many futures",
+        metric: "ns_per_wake",
+        numbers: &[
+            Number { name: "waiters", default: 1_000, small: 10 },
+            Number { name: "wakes", default: 1_000_000, small: 1_000 },
+        ],
+        run: |bench, numbers| {
+            let waiters = numbers[0];
+            let sinew = move |wakes| run(move || wake_one(waiters, wakes, wait_in_future));
             let tokio = move |wakes| peers::tokio_wake(waiters, wakes);
             compare_as(bench.name, bench.metric, numbers[1], &[("sinew", &sinew), ("tokio", &tokio)]);
         },
@@ -227,13 +242,23 @@ fn select_8(items: u64) -> Duration {
     start.elapsed()
 }
 
-fn wake_one(waiters: u64, wakes: u64) -> Duration {
+fn wait_in_task(receiver: Receiver<u64>, answer: Sender<u64>) {
+    spawn(move || receiver.iter().try_for_each(|number| answer.send(number))).detach();
+}
+
+fn wait_in_future(receiver: Receiver<u64>, answer: Sender<u64>) {
+    let answers = async move {
+        while let Ok(number) = receiver.recv_async().await {
+            let _ = answer.send_async(number).await;
+        }
+    };
+    spawn_future(answers).detach();
+}
+
+fn wake_one(waiters: u64, wakes: u64, wait: fn(Receiver<u64>, Sender<u64>)) -> Duration {
     let (sender, receiver) = chan::rendezvous::<u64>();
     let (answer, answers) = chan::bounded(1);
-    for _ in 0..waiters {
-        let (receiver, answer) = (receiver.clone(), answer.clone());
-        spawn(move || receiver.iter().try_for_each(|number| answer.send(number))).detach();
-    }
+    (0..waiters).for_each(|_| wait(receiver.clone(), answer.clone()));
     let wake = |number| {
         sender.send(number).expect("they wait");
         assert_eq!(answers.recv().expect("one has woken"), number);
