@@ -19,16 +19,26 @@ fn reporting(workers: usize) -> (Builder, mpsc::Receiver<Deadlock>) {
     (Runtime::builder().workers(workers).sysmon(sysmon), receiver)
 }
 
+/// How a report names the calling thread, as far as the number goes.
+fn this_thread() -> String {
+    // SAFETY: it asks who calls.
+    format!("thread {} ", unsafe { libc::gettid() })
+}
+
 /// The thread of the test could wake the task, so nothing is certain; and it does.
 #[test]
 fn tasks_that_wait_for_a_thread_are_possibly_deadlocked_and_go_on() {
     for workers in [1, 2] {
         let (builder, reports) = reporting(workers);
         with_runtime(builder, |runtime| {
+            let worker = runtime.run(this_thread).unwrap();
             let (sender, mut receiver) = oneshot::channel();
             let waits = runtime.task().name("waits").spawn(move || receiver.recv().unwrap());
             let deadlock = reports.recv().unwrap();
             assert!(!deadlock.is_certain);
+            let names = |thread: &str| deadlock.holders.iter().any(|holder| holder.starts_with(thread));
+            assert!(names(&this_thread()), "{deadlock}");
+            assert!(!names(&worker), "a worker that sleeps wakes nobody: {deadlock}");
             assert_eq!((deadlock.left, deadlock.tasks.len()), (1, 1));
             assert_eq!(deadlock.tasks[0], (waits.id(), Some("waits".to_owned())));
             assert!(deadlock.to_string().starts_with("maybe a deadlock: 1 tasks wait"), "{deadlock}");

@@ -93,9 +93,14 @@ impl Capture {
         self.thread.store(thread, Ordering::Release);
     }
 
+    /// The thread of the worker; zero if it has none that could be asked.
+    pub(super) fn thread(&self) -> i32 {
+        self.thread.load(Ordering::Acquire)
+    }
+
     /// Asks the worker where it is, if it is in this turn. Nothing is asked already. False if nobody can be asked.
     pub(super) fn ask(&self, turn: u64, signal: c_int) -> bool {
-        let thread = self.thread.load(Ordering::Acquire);
+        let thread = self.thread();
         if thread == 0 {
             return false;
         }

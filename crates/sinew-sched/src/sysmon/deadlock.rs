@@ -18,12 +18,13 @@
 //!
 //! The system is asked for both (`/proc/self`), before and after which it is checked that nobody has got up or begun to wait
 //! in between. If it does not say, nothing is certain. What is left are other processes, which may reach into this
-//! one's memory. A second runtime of the process makes it possible only, whatever that one does.
+//! one's memory. A second runtime of the process makes it possible only, whatever that one does. Whoever keeps it from being
+//! certain is named in the report.
 
 use std::fs;
 use std::time::Duration;
 
-use sinew_sync::statics::{AtomicU64, AtomicUsize, Ordering};
+use sinew_sync::statics::{AtomicU64, Mutex, MutexGuard, Ordering};
 
 use super::report::{Deadlock, Diagnostic, Hook};
 use crate::dump::{TaskDump, WaitKind};
@@ -32,37 +33,58 @@ use crate::shared::Shared;
 /// How long nothing happens before that is reported.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
-/// Threads that block in a wait without a time limit.
-static BLOCKED: AtomicUsize = AtomicUsize::new(0);
-/// How often one has begun to.
+/// How often a thread has begun to block in a wait without a time limit.
 static WAITS: AtomicU64 = AtomicU64::new(0);
 
+/// The threads that do.
+fn blocked() -> MutexGuard<'static, Vec<i32>> {
+    static BLOCKED: Mutex<Vec<i32>> = Mutex::new(Vec::new());
+    BLOCKED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// The number that the system has for the calling thread.
+fn own_number() -> i32 {
+    // SAFETY: it asks who calls.
+    unsafe { libc::gettid() }
+}
+
 /// A thread that blocks in a wait without a time limit, for as long as this lives.
-pub(crate) struct Blocked(());
+pub(crate) struct Blocked(i32);
 
 impl Blocked {
     pub(crate) fn new() -> Blocked {
+        let own = own_number();
         WAITS.fetch_add(1, Ordering::SeqCst);
-        BLOCKED.fetch_add(1, Ordering::SeqCst);
-        Blocked(())
+        blocked().push(own);
+        Blocked(own)
     }
 }
 
 impl Drop for Blocked {
     fn drop(&mut self) {
-        BLOCKED.fetch_sub(1, Ordering::SeqCst);
+        let mut blocked = blocked();
+        if let Some(place) = blocked.iter().position(|thread| *thread == self.0) {
+            blocked.swap_remove(place);
+        }
     }
 }
 
 /// The signals that the C library uses among its own threads.
 const OF_LIBC: [i32; 2] = [32, 33];
 
-/// How many threads there are of which it is known that they wake nobody, and which state that is.
+/// The threads of which it is known that they wake nobody, as long as the system says that they sleep, and which state that is.
 #[derive(PartialEq)]
 struct Still {
-    threads: usize,
+    threads: Vec<i32>,
     waits: u64,
     got_up: u64,
+}
+
+/// A thread of the process, by what the system says.
+struct Thread {
+    number: i32,
+    name: String,
+    sleeps: bool,
 }
 
 pub(super) struct Deadlocks {
@@ -100,47 +122,51 @@ impl Deadlocks {
         if dump.tasks.iter().all(is_idle) {
             return;
         }
-        let is_certain = self.is_certain();
-        let left = self.shared.left();
-        let deadlock = Deadlock { is_certain, left: left.left, tasks: left.tasks, dump: dump.to_string() };
+        let holders = self.holders();
+        let (is_certain, left) = (holders.is_empty(), self.shared.left());
+        let dump = dump.to_string();
+        let deadlock = Deadlock { is_certain, holders, left: left.left, tasks: left.tasks, dump };
         self.hook.tell(&Diagnostic::Deadlock(deadlock));
     }
 
-    fn is_certain(&self) -> bool {
+    /// Who may wake a task.
+    fn holders(&self) -> Vec<String> {
         let before = self.still();
-        let asleep = threads_if_all_sleep();
-        let caught = caught_signals();
-        let Some(threads) = before.as_ref().map(|still| still.threads) else { return false };
-        asleep == Some(threads)
-            && caught.is_some_and(|caught| caught & !self.signals == 0)
-            && before == self.still()
+        let (Some(threads), Some(caught)) = (threads(), caught_signals()) else {
+            return vec!["whoever there is: the system does not say (/proc/self)".to_owned()];
+        };
+        let (Some(still), true) = (&before, before == self.still()) else {
+            return vec!["somebody who went on while this was looked at".to_owned()];
+        };
+        let own = own_number();
+        let is_still = |thread: &Thread| thread.sleeps && still.threads.contains(&thread.number);
+        let others = threads.iter().filter(|thread| thread.number != own && !is_still(thread));
+        let signals = (1..=64).filter(|signal| caught & !self.signals & 1 << (signal - 1) != 0);
+        let signals = signals.map(|signal| format!("the handler of signal {signal}"));
+        others.map(|thread| format!("thread {} {:?}", thread.number, thread.name)).chain(signals).collect()
     }
 
     /// None if somebody is up.
     fn still(&self) -> Option<Still> {
         let waits = WAITS.load(Ordering::SeqCst);
         let got_up = self.shared.got_up_if_nobody_is_up()?;
-        let threads = self.shared.in_service().count() + 1 + BLOCKED.load(Ordering::SeqCst);
-        Some(Still { threads, waits, got_up })
+        let workers = self.shared.in_service().map(|(_, inbox)| inbox.capture.thread());
+        Some(Still { threads: workers.chain(blocked().iter().copied()).collect(), waits, got_up })
     }
 }
 
-/// How many threads the process has, if all but the calling one sleep.
-fn threads_if_all_sleep() -> Option<usize> {
-    // SAFETY: it asks who calls.
-    let own = unsafe { libc::gettid() }.to_string();
-    let mut threads = 0;
-    for thread in fs::read_dir("/proc/self/task").ok()? {
+/// The threads of the process, none if the system does not say.
+fn threads() -> Option<Vec<Thread>> {
+    let threads = fs::read_dir("/proc/self/task").ok()?.map(|thread| {
         let thread = thread.ok()?;
         let stat = fs::read_to_string(thread.path().join("stat")).ok()?;
-        // The state comes after the name, which is in parentheses and may have some itself.
-        let state = stat.rsplit_once(')')?.1.trim_start().chars().next()?;
-        if state != 'S' && thread.file_name() != *own {
-            return None;
-        }
-        threads += 1;
-    }
-    Some(threads)
+        // The name is in parentheses, and may have some itself; the state comes after it.
+        let (start, rest) = stat.rsplit_once(')')?;
+        let (number, name) = start.split_once('(')?;
+        let sleeps = rest.trim_start().starts_with('S');
+        Some(Thread { number: number.trim().parse().ok()?, name: name.to_owned(), sleeps })
+    });
+    threads.collect()
 }
 
 /// The signals that the process handles, a bit for each.

@@ -45,6 +45,8 @@ pub struct Deadlock {
     /// or blocked without a time limit in a wait of this crate, and the process handles no signals of its own. If not,
     /// this may be a runtime that waits for somebody else.
     pub is_certain: bool,
+    /// Who keeps it from being certain: threads, and handlers of signals, that may wake a task. Nobody, if it is.
+    pub holders: Vec<String>,
     /// How many tasks wait.
     pub left: u64,
     /// Which, and their names. At most 100.
@@ -112,7 +114,12 @@ impl fmt::Display for Deadlock {
             true => {
                 write!(f, "deadlock: {} tasks wait, and no thread is left that could wake one", self.left)?
             }
-            false => write!(f, "maybe a deadlock: {} tasks wait, no worker has anything to do", self.left)?,
+            false => {
+                write!(f, "maybe a deadlock: {} tasks wait, no worker has anything to do", self.left)?;
+                self.holders
+                    .iter()
+                    .try_for_each(|holder| write!(f, "\n  unless one is woken by {holder}"))?;
+            }
         }
         for (id, name) in &self.tasks {
             match name {
