@@ -55,7 +55,7 @@ enum Floor {
 /// The floors, by benchmark and metric. Those of the tasks are a reference run's figures of other runtimes on 2 cores: half
 /// and a quarter of Go's, may's, Go's and 1.2 times Go's, tokio's. So are those of the actors: half of actix's, 0.8 of Go's, half of
 /// actix's, 0.3 of tokio's tasks; 3 times Erlang's restarts.
-const FLOORS: [(&str, &str, Floor); 44] = [
+const FLOORS: [(&str, &str, Floor); 45] = [
     ("fiber_yield", "ns_per_roundtrip", Floor::TimesPeer { factor: 3.0, peer: "corosensei", at_most: 15.0 }),
     ("fiber_spawn", "ns_per_fiber", Floor::AtMost(80.0)),
     ("fiber_try", "ns_per_try", Floor::AtMost(100.0)),
@@ -90,6 +90,7 @@ const FLOORS: [(&str, &str, Floor); 44] = [
     ("chan_mpmc_4x4", "ns_per_item", Floor::AtMost(10.1)),
     ("select_8", "ns_per_item", Floor::BestPeer(1.0)),
     ("wake_1_of_1000", "ns_per_wake", Floor::BestPeer(1.0)),
+    ("wake_1_of_1000_future", "ns_per_wake", Floor::BestPeer(1.0)),
     ("chan_thread", "ns_per_item", Floor::BestPeer(1.0)),
     ("actor_pingpong", "ns_per_roundtrip", Floor::AtMost(62.3)),
     ("actor_fanin", "ns_per_msg", Floor::AtMost(20.4)),

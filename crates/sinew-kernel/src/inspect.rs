@@ -157,7 +157,7 @@ impl NodeRef {
             zombies: zombies.len(),
             handled: closed.begun - closed.failed.min(closed.begun),
             failed: closed.failed,
-            timers: node.timers.len(),
+            timers: node.timers.len(node),
             missed: node.missed(),
             ..Totals::default()
         };

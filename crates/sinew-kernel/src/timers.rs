@@ -159,8 +159,7 @@ impl Timers {
         let at = node.handle.now() + node.stop_timeout;
         let mut queue = self.queue.lock();
         if queue.asked.len() >= SWEEP.max(queue.left * 2) {
-            queue.asked.retain(|(_, actor)| node.table.has(*actor));
-            queue.left = queue.asked.len();
+            queue.sweep(node);
         }
         // Others may have looked at the clock later. Behind them it is not the first.
         let (at, waker) = match queue.asked.back() {
@@ -179,8 +178,9 @@ impl Timers {
         self.queue.lock().fires.remove(&key)
     }
 
-    pub(crate) fn len(&self) -> usize {
-        let queue = self.queue.lock();
+    pub(crate) fn len(&self, node: &Inner) -> usize {
+        let mut queue = self.queue.lock();
+        queue.sweep(node);
         queue.fires.len() + queue.asked.len()
     }
 
@@ -210,6 +210,12 @@ impl Timers {
 }
 
 impl Queue {
+    /// Takes out who was asked to stop and has ended.
+    fn sweep(&mut self, node: &Inner) {
+        self.asked.retain(|(_, actor)| node.table.has(*actor));
+        self.left = self.asked.len();
+    }
+
     /// When the first of them is.
     fn first(&self) -> Option<Instant> {
         let asked = self.asked.front().map(|(at, _)| *at);
