@@ -43,7 +43,7 @@
 //!
 //! # Reading the code
 //!
-//! - How tasks share a thread: `core.rs` has the stacks, `worker.rs` the loop, `task.rs` a task and who frees it,
+//! - How tasks share a thread: `core.rs` has the stacks, `worker/cores.rs` the loop, `task.rs` a task and who frees it,
 //!   `state.rs` the protocol of parking and waking, `slots.rs` the ids, `turn.rs` tasks that run in turns.
 //! - How threads share tasks: `shared.rs` (sleeping and waking workers), `queues.rs`, `placement.rs`, `cpu.rs`.
 //! - How they start and end: `runtime.rs`, `current_thread.rs`, `handle.rs`, `spawn.rs`, `join.rs`.

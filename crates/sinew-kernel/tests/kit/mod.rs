@@ -143,6 +143,11 @@ pub(crate) enum Work {
     Do(Job),
 }
 
+/// A message that has an actor do something.
+pub(crate) fn act(body: impl FnOnce(&mut Ctx<Work>) -> Flow + Send + 'static) -> Work {
+    Work::Do(Box::new(body))
+}
+
 pub(crate) type Entered = std::sync::mpsc::Sender<()>;
 
 /// What an actor waits at.
@@ -194,6 +199,35 @@ pub(crate) fn keeper() -> (Hooked<Work>, Numbers) {
         Flow::Continue
     });
     (actor, numbers)
+}
+
+pub(crate) type Notes = Arc<Mutex<Vec<&'static str>>>;
+
+fn note(notes: &Notes, what: &'static str) {
+    notes.lock().unwrap().push(what);
+}
+
+/// An actor that notes what is called, and stays in `handle` until its gate is opened.
+pub(crate) fn noting(notes: &Notes) -> Hooked<Work> {
+    let [a, b, c, d] = [(); 4].map(|()| notes.clone());
+    Hooked::new(move |work, ctx| {
+        note(&a, "handle");
+        match work {
+            Work::Number(_) => (),
+            Work::Wait(entered, gate) => {
+                let _ = entered.send(());
+                note(&a, if gate.pass() { "passed" } else { "refused" });
+            }
+            Work::Do(body) => return body(ctx),
+        }
+        Flow::Continue
+    })
+    .started(move |(), _| {
+        note(&b, "started");
+        Flow::Continue
+    })
+    .stopping(move |_, _| note(&c, "stopping"))
+    .dropped(move || note(&d, "dropped"))
 }
 
 pub(crate) fn number(work: Work) -> u64 {

@@ -1,0 +1,142 @@
+//! Actors that do not end when they are killed (`docs/semantics.md`, L).
+
+mod kit;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use kit::{Hooked, Watchdog, Work, act, keeper, spin_until};
+use sinew_kernel::{Ctx, Exit, ExitReason, Flow, Node};
+use sinew_sched::{ManualClock, Runtime};
+
+// L15, T7
+#[test]
+fn a_zombie_is_reported_and_its_end_is_told_once() {
+    // The node's own work must not depend on the worker that is stuck, whichever that is.
+    for round in 0..8 {
+        let _watchdog = Watchdog::new(format!("round {round}"));
+        let clock = ManualClock::new();
+        clock.hold(true);
+        let runtime = Runtime::builder().workers(2).manual_clock(&clock);
+        let node = Node::builder().runtime(runtime).build().unwrap();
+        let go = Arc::new(AtomicBool::new(false));
+        let (entered, has_entered) = mpsc::channel();
+        let (actor, numbers) = keeper();
+        let zombie = node.actor().name("stuck").spawn(actor).unwrap();
+        let (exits, told) = mpsc::channel::<Exit>();
+        let id = zombie.id();
+        let (ready, is_ready) = mpsc::channel();
+        let watcher = Hooked::<u64>::new(|_, _| Flow::Continue)
+            .started(move |(), ctx| {
+                ctx.monitor(id);
+                ready.send(()).unwrap();
+                Flow::Continue
+            })
+            .exit_of(move |exit, _| {
+                exits.send(exit).unwrap();
+                Flow::Continue
+            });
+        let watcher = node.spawn(watcher).unwrap();
+        is_ready.recv().unwrap();
+        let wait_for = go.clone();
+        zombie
+            .tell(act(move |_| {
+                entered.send(()).unwrap();
+                spin_until(|| wait_for.load(Ordering::Acquire));
+                Flow::Continue
+            }))
+            .unwrap();
+        has_entered.recv().unwrap();
+        zombie.tell(Work::Number(1)).unwrap();
+        zombie.kill();
+        while zombie.join_timeout(Duration::from_millis(1)).unwrap().is_none() {
+            clock.advance(Duration::from_secs(6));
+        }
+        assert_eq!(zombie.join().unwrap(), ExitReason::Killed);
+        assert_eq!(node.zombies(), [id]);
+        assert_eq!(told.recv().unwrap().reason, ExitReason::Killed);
+        // Its name is free for the one that takes its place.
+        let (replacement, _) = keeper();
+        node.actor().name("stuck").spawn(replacement).unwrap();
+        go.store(true, Ordering::Release);
+        spin_until(|| node.zombies().is_empty());
+        watcher.drain();
+        watcher.join().unwrap();
+        assert!(told.try_recv().is_err(), "its end was told twice");
+        assert!(numbers.lock().unwrap().is_empty());
+        assert_eq!(node.dead_letter_count(), 1);
+    }
+}
+
+/// Holds up whoever drops it until it is told to go on.
+struct Heavy {
+    entered: mpsc::Sender<()>,
+    go: Arc<AtomicBool>,
+}
+
+impl Drop for Heavy {
+    fn drop(&mut self) {
+        self.entered.send(()).unwrap();
+        spin_until(|| self.go.load(Ordering::Acquire));
+    }
+}
+
+// L22
+#[test]
+fn messages_that_a_zombie_leaves_behind_hold_up_neither_its_end_nor_any_timer() {
+    for by_timer in [false, true] {
+        let _watchdog = Watchdog::new(format!("with a timer's message: {by_timer}"));
+        let clock = ManualClock::new();
+        clock.hold(true);
+        // One for the zombie, one for what it leaves behind, and one for everybody else.
+        let runtime = Runtime::builder().workers(3).manual_clock(&clock);
+        let node = Node::builder().runtime(runtime).build().unwrap();
+        let go = Arc::new(AtomicBool::new(false));
+        let (entered, has_entered) = mpsc::channel();
+        let (drops, is_dropped) = mpsc::channel();
+        let mut heavy = Some(act({
+            let heavy = Heavy { entered: drops, go: go.clone() };
+            move |_| {
+                drop(heavy);
+                Flow::Continue
+            }
+        }));
+        let in_mailbox = if by_timer { None } else { heavy.take() };
+        let zombie = node.spawn(keeper().0).unwrap();
+        let wait_for = go.clone();
+        let stuck = act(move |ctx: &mut Ctx<Work>| {
+            if let Some(heavy) = heavy {
+                ctx.send_after(Duration::from_secs(3600), heavy).unwrap();
+            }
+            entered.send(()).unwrap();
+            spin_until(|| wait_for.load(Ordering::Acquire));
+            Flow::Continue
+        });
+        zombie.tell(stuck).unwrap();
+        has_entered.recv().unwrap();
+        in_mailbox.into_iter().for_each(|heavy| zombie.tell(heavy).unwrap());
+        zombie.kill();
+        while zombie.join_timeout(Duration::from_millis(1)).unwrap().is_none() {
+            clock.advance(Duration::from_secs(6));
+        }
+        is_dropped.recv().unwrap();
+        // It is being dropped, and time goes on.
+        let (rings, rang) = mpsc::channel();
+        let ringing = Hooked::<()>::new(move |(), _| {
+            rings.send(()).unwrap();
+            Flow::Stop
+        })
+        .started(|(), ctx| {
+            ctx.send_after(Duration::from_secs(1), ()).unwrap();
+            Flow::Continue
+        });
+        let ringing = node.spawn(ringing).unwrap();
+        while ringing.join_timeout(Duration::from_millis(1)).unwrap().is_none() {
+            clock.advance(Duration::from_secs(1));
+        }
+        rang.recv().unwrap();
+        go.store(true, Ordering::Release);
+        assert!(is_dropped.recv().is_err(), "it was dropped twice");
+    }
+}
