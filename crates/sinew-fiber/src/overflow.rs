@@ -162,13 +162,13 @@ const NAME_SHOWN: usize = 128;
 
 /// A line of text that grows in place and drops what does not fit.
 struct Line {
-    bytes: [u8; 320],
+    bytes: [u8; 400],
     length: usize,
 }
 
 impl Line {
     fn about(overflowed: &Overflowed) -> Line {
-        let mut line = Line { bytes: [0; 320], length: 0 };
+        let mut line = Line { bytes: [0; 400], length: 0 };
         line.push(b"sinew: fiber ");
         if overflowed.name.is_null() {
             line.push(b"#");
@@ -191,7 +191,7 @@ impl Line {
         };
         line.push_number(number as u64);
         line.push(unit);
-        line.push(b": give it a larger one (Fiber::builder().stack(StackSize::...))\n");
+        line.push(b": give it a larger one (Fiber::builder().stack(..); tasks, actors: Runtime::builder().stack(..)), or box what is large\n");
         line
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Models: `end_against_link_and_monitor`, `send_against_stop_and_lookup`.
 
-use sinew_core::{ActorId, ExitReason, Level};
+use sinew_core::{ActorId, ExitReason};
 use sinew_sched::turn;
 use sinew_sync::Arc;
 
@@ -94,9 +94,7 @@ fn publish(cell: &dyn AnyCell, Buried { reason, more }: Buried) {
     let node = head.node;
     let refused = more.as_ref().is_some_and(|more| more.refused);
     let name = more.and_then(|more| tell_all(cell, *more, &reason));
-    if reason.is_abnormal() {
-        node.log.say(node, Level::Debug, head.id, turn::current_type_name(), format_args!("ended: {reason}"));
-    }
+    node.log.say_end(node, head.id, turn::current_type_name(), name.as_deref(), &reason);
     if !refused {
         node.lifecycle(|| Lifecycle::Ended { actor: head.id, name, reason: reason.clone() });
     }

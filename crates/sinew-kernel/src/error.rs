@@ -90,7 +90,7 @@ pub enum AskError {
     /// The actor goes on, but has dropped the question.
     #[error("the actor dropped the question without an answer")]
     NoReply,
-    /// There was no answer in time. It may still come, to nobody.
+    /// There was no answer in time, although the question was sent. It may still come, to nobody.
     #[error("there was no answer within {0:?}")]
     TimedOut(Duration),
     /// An actor must not wait for its own answer. The question was not sent.
@@ -116,7 +116,6 @@ impl From<Unsent> for AskError {
     fn from(why: Unsent) -> AskError {
         match why {
             Unsent::Stopped(reason) => AskError::Stopped(reason),
-            Unsent::TimedOut(timeout) => AskError::TimedOut(timeout),
             why => AskError::Unsent(why),
         }
     }
@@ -144,7 +143,7 @@ pub enum SpawnError {
     #[error("the supervisor has a child {0:?} already: give each its own key")]
     DuplicateChild(Box<str>),
     /// The node is shutting down.
-    #[error("the node is shutting down")]
+    #[error("the node is shutting down, or has ended: start it before that, or on another node")]
     ShuttingDown,
 }
 

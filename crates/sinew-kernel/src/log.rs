@@ -21,6 +21,7 @@
 //! would have them say it again.
 
 mod actor;
+mod failures;
 mod filters;
 mod handle;
 mod line;
@@ -36,12 +37,13 @@ use std::future::poll_fn;
 use std::mem;
 use std::task::{Context, Poll, Waker};
 
-use sinew_core::{ActorId, Level};
+use sinew_core::{ActorId, ExitReason, Level};
 use sinew_sched::{BlockingError, blocking_async};
 use sinew_sync::atomic::{AtomicU64, Ordering};
 use sinew_sync::{Mutex, ShortLock};
 
 use crate::node::Inner;
+use failures::Failures;
 use filters::Filters;
 pub use filters::LevelFilter;
 pub use handle::Logger;
@@ -68,6 +70,7 @@ pub(crate) struct Log {
     lost: AtomicU64,
     /// The actor that takes lines as messages.
     actor: Mutex<Option<ActorId>>,
+    failures: Failures,
 }
 
 #[derive(Default)]
@@ -98,6 +101,7 @@ impl Log {
             sink,
             lost: AtomicU64::new(0),
             actor: Mutex::new(None),
+            failures: Failures::default(),
         }
     }
 
@@ -118,6 +122,32 @@ impl Log {
     ) {
         if self.filters.may_let(level) && self.filters.lets(level, source, target) {
             self.put(node, Line::new(node.handle.now(), level, source, text));
+        }
+    }
+
+    /// Logs that an actor has ended, unless that is as usual.
+    pub(crate) fn say_end(
+        &self,
+        node: &Inner,
+        actor: ActorId,
+        target: &str,
+        name: Option<&str>,
+        reason: &ExitReason,
+    ) {
+        let (level, more) = match reason {
+            ExitReason::Error(_) | ExitReason::Limit(_) => self.failures.count(node.handle.now()),
+            ExitReason::RestartsExceeded => (
+                Level::Error,
+                ": it has given up, as its children failed more often than `max_restarts` says",
+            ),
+            reason if reason.is_abnormal() => (Level::Debug, ""),
+            _ => return,
+        };
+        match name {
+            Some(name) => {
+                self.say(node, level, actor, target, format_args!("{name:?} ended: {reason}{more}"))
+            }
+            None => self.say(node, level, actor, target, format_args!("ended: {reason}{more}")),
         }
     }
 

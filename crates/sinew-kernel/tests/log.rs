@@ -355,14 +355,28 @@ fn what_the_node_complains_about_is_in_the_log() {
 }
 
 #[test]
-fn failures_of_actors_are_there_for_who_wants_to_see_them() {
-    let (node, kept, _clock) = local(|options| options.log_level(Level::Debug));
-    let actor = node.spawn(Says).unwrap();
-    actor.tell((Level::Info, "fail")).unwrap();
-    node.run_until_idle();
+fn failures_of_actors_are_warnings_until_there_are_many_within_a_second() {
+    let (node, kept, clock) = local(|options| options.log_level(Level::Debug));
+    let fail = |name: Option<&'static str>| {
+        let spawn = node.actor();
+        let actor = name.map_or(spawn, |name| node.actor().name(name)).spawn(Says).unwrap();
+        actor.tell((Level::Info, "fail")).unwrap();
+        node.run_until_idle();
+        actor.id()
+    };
+    let first = fail(None);
     let text = written(*node, &kept);
-    let start = format!("{AT} DEBUG [{}] ended: error: it fails, at ", actor.id());
+    let start = format!("{AT} WARN [{first}] ended: error: it fails, at ");
     assert!(text.starts_with(&start) && text.contains("log.rs:"), "{text}");
+    (1..15).for_each(|_| _ = fail(None));
+    let text = written(*node, &kept);
+    assert_eq!((text.matches(" WARN ").count(), text.matches(" DEBUG ").count()), (10, 5), "{text}");
+    assert_eq!(text.matches("; more within this second are logged at DEBUG").count(), 1, "{text}");
+    clock.advance(Duration::from_secs(1));
+    fail(Some("mill"));
+    let text = written(*node, &kept);
+    assert!(text.lines().last().unwrap().contains("] \"mill\" ended: error: it fails, at "), "{text}");
+    assert_eq!(text.matches(" WARN ").count(), 11, "{text}");
 }
 
 #[test]

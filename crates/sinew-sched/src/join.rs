@@ -57,7 +57,7 @@ impl<T> JoinHandle<T> {
     ///
     /// # Errors
     ///
-    /// What the task ended with instead of returning.
+    /// What the task ended with instead of returning. A task that joins itself has an error at once.
     pub fn join(self) -> Result<T, Raised> {
         match self.join_by(None, None) {
             Ok(outcome) => outcome,
@@ -93,6 +93,11 @@ impl<T> JoinHandle<T> {
         let this = ManuallyDrop::new(self);
         let task = this.task;
         if task.join.load(Ordering::Acquire) != DONE {
+            if worker::current_task().is_some_and(|current| ptr::eq(current, task)) {
+                drop(ManuallyDrop::into_inner(this));
+                let (signal, value) = (Signal::Error, Value::new("a task cannot wait for its own end"));
+                return Ok(Err(Raised { signal, value, trace: None }));
+            }
             match this.wait(deadline, scope) {
                 Waited::Ended => (),
                 Waited::TimedOut => return Err(ManuallyDrop::into_inner(this)),

@@ -9,6 +9,7 @@ use std::time::Duration;
 use sinew_fiber::{
     Fiber, Generator, Reason, Refused, StackSize, current, defer, error, protect, shield, yield_,
 };
+use sinew_sched::chan::oneshot;
 use sinew_sched::{JoinHandle, ManualClock, Runtime, now, sleep, sleep_until, spawn, yield_now};
 
 fn runtime(workers: usize) -> Runtime {
@@ -230,6 +231,21 @@ fn a_cancelled_task_unwinds_out_of_its_sleep_and_cleans_up() {
             assert_eq!(cleaned.load(Ordering::Relaxed), 1);
         })
         .unwrap();
+}
+
+#[test]
+fn a_task_that_joins_itself_has_an_error_at_once() {
+    let error = Runtime::new().run(|| {
+        let (own, mut handle) = oneshot::channel::<JoinHandle<()>>();
+        let (tell, mut told) = oneshot::channel();
+        let joins = spawn(move || {
+            let raised = handle.recv().unwrap().join().unwrap_err();
+            tell.send(raised.to_string()).unwrap();
+        });
+        own.send(joins).unwrap();
+        told.recv().unwrap()
+    });
+    assert!(error.unwrap().contains("a task cannot wait for its own end"));
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn stderr(output: &Output) -> String {
 }
 
 const MESSAGE: &str = "sinew: fiber \"par?ser\" (#12) overflowed its stack of 16 KiB: \
-                       give it a larger one (Fiber::builder().stack(StackSize::...))\n";
+                       give it a larger one (Fiber::builder().stack(..); tasks, actors: Runtime::builder().stack(..)), or box what is large\n";
 
 #[test]
 fn touching_the_guard_of_the_running_fiber_names_it_and_aborts() {

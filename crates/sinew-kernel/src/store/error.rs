@@ -11,7 +11,9 @@ use sinew_fiber::{Reason, Refused};
 #[non_exhaustive]
 pub enum StoreError {
     /// The owner's name is none.
-    #[error("the owner's name {0}: take one of 1 to 255 bytes without NUL")]
+    #[error(
+        "the owner's name {0}: take one of 1 to 255 bytes without NUL (an actor's state is kept by its name, which `Spawn::name` gives it)"
+    )]
     BadOwner(BadName),
     /// The key is none.
     #[error("the key {0}: take one of 1 to 255 bytes without NUL")]

@@ -100,7 +100,11 @@ impl fmt::Display for Stall {
         if let Some(site) = &self.site {
             write!(f, ", in {site}")?;
         }
-        write!(f, ": tasks that have blocked on that worker wait for it")?;
+        write!(
+            f,
+            ": tasks that have blocked on that worker wait for it (`yield_now` in long computations, `blocking` around calls that block \
+             the thread, `sinew_sched::sync` instead of std's locks)"
+        )?;
         if self.backtrace.is_empty() {
             return write!(f, "\n  (its thread did not say where it is)");
         }
