@@ -66,7 +66,7 @@ fn main() {
 
     guests[2].tell(Line { from: "cleo", text: "bye" }).expect("she is there");
     guests[2].join().expect("the main thread may wait");
-    println!("{} are left", room.members().len());
+    println!("cleo has left, {} are still there", room.members().len());
 
     let heard = room.tell_all(Line { from: "bob", text: "she never says much" });
     show(heard.accepted);

@@ -130,7 +130,7 @@ impl<'a, M: Send + 'static> Ctx<'a, M> {
     ///
     ///     fn handle(&mut self, reply: Reply<u64>, ctx: &mut Ctx<Reply<u64>>) -> Flow {
     ///         self.0 += 1;
-    ///         ctx.state().save("count", self.0.to_le_bytes()).unwrap(); // it is on the disk now
+    ///         ctx.state().save("count", self.0.to_le_bytes()).unwrap(); // with `Builder::store`, it is on the disk now
     ///         reply.send(self.0);
     ///         Flow::Continue
     ///     }

@@ -3,6 +3,27 @@
 //! An [`Actor`] has a state and handles messages one at a time. Its methods are straight code: they sleep, read sockets and ask
 //! other actors, and only that actor waits. A [`Node`] runs any number of them on a few threads.
 //!
+//! ```
+//! use sinew_kernel::{Actor, Ctx, Flow, Node, Reply};
+//!
+//! struct Greeter;
+//!
+//! impl Actor for Greeter {
+//!     type Msg = (&'static str, Reply<String>);
+//!
+//!     fn handle(&mut self, (name, reply): Self::Msg, _: &mut Ctx<Self::Msg>) -> Flow {
+//!         reply.send(format!("hello, {name}"));
+//!         Flow::Continue
+//!     }
+//! }
+//!
+//! let node = Node::new();
+//! let greeter = node.spawn(Greeter).unwrap();
+//! assert_eq!(greeter.ask(|reply| ("world", reply)).unwrap(), "hello, world");
+//! ```
+//!
+//! A [`Supervisor`] starts actors again that have failed.
+//!
 //! `docs/semantics.md` in the repository is the contract: ordering, delivery, overflow, exits, supervision, sentence by sentence.
 
 #![forbid(unsafe_code)]

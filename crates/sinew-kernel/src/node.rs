@@ -310,6 +310,12 @@ impl Builder {
 }
 
 /// A node with a runtime of its own. Dropping it shuts it down.
+///
+/// Its actors are stopped: what is in their mailboxes becomes dead letters. To have it handled, [drain](ActorRef::drain) and
+/// [join](ActorRef::join) them first. The drop waits up to 5 seconds for actors that are in the middle of a message, then cancels and
+/// kills them; [`shutdown`](Node::shutdown) chooses how long, and says what is left.
+///
+/// A [stack overflow](sinew_sched::Builder::stack) ends the process, whatever supervisors there are.
 pub struct Node {
     node: NodeRef,
     runtime: Option<Runtime>,
@@ -536,7 +542,8 @@ impl NodeRef {
         self.0.dead_letters.bus.lost() + self.0.events.lost()
     }
 
-    /// What becomes of actors from now on. Who is behind by more than 1,024 misses some.
+    /// What becomes of actors from now on. Who is behind by more than 1,024 misses some. It is told in its own time: an
+    /// [`Ended`](Lifecycle::Ended) may come a moment after [`join`](ActorRef::join) has returned.
     pub fn lifecycle(self) -> Receiver<Lifecycle> {
         self.0.events.subscribe()
     }

@@ -35,6 +35,8 @@ use sinew_sched::turn::Turn;
 /// let node = Node::new();
 /// let echo = node.actor().mailbox(16).policy(Policy::Refuse).spawn(Echo).unwrap();
 /// echo.tell("hello".to_owned()).unwrap();
+/// echo.drain(); // it ends when it has handled what is in its mailbox
+/// echo.join().unwrap();
 /// ```
 #[must_use = "options do nothing until `spawn`"]
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! A chat: what one says, everybody hears. Two tasks for each guest, one that listens to it and one that talks to it, in
 //! plain blocking code.
 //!
-//! `cargo run --example chat_server -- 127.0.0.1:7000` serves until it is killed (`nc 127.0.0.1 7000` is a client);
-//! without an address two guests meet, and it ends.
+//! `cargo run -p sinew-sched --example chat_server -- 127.0.0.1:7000` serves until it is killed (`nc 127.0.0.1 7000`
+//! is a client); without an address two guests meet, and it ends.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::sync::Arc;
@@ -100,7 +100,7 @@ fn demo(listener: &TcpListener) -> io::Result<()> {
     Ok(())
 }
 
-fn main() -> io::Result<()> {
+fn main() {
     let address = std::env::args().nth(1);
     let ended = Runtime::new().run(move || {
         let listener = TcpListener::bind(address.as_deref().unwrap_or("127.0.0.1:0"))?;
@@ -115,5 +115,8 @@ fn main() -> io::Result<()> {
         let _ = server.join(); // its `accept` has ended with an error
         Ok(())
     });
-    ended.expect("a server does not panic")
+    if let Err(error) = ended.expect("a server does not panic") {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
 }

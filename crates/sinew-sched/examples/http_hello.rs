@@ -1,7 +1,7 @@
 //! A web server: hyper's, on sinew's streams and timers. Connections are futures; the code around them is not.
 //!
-//! `cargo run --example http_hello --features hyper -- 127.0.0.1:8080` serves until it is killed; without an address it
-//! asks itself once, and ends.
+//! `cargo run -p sinew-sched --example http_hello --features hyper -- 127.0.0.1:8080` serves until it is killed;
+//! without an address it asks itself once, and ends.
 
 use std::convert::Infallible;
 use std::io::{self, Read, Write};
@@ -39,7 +39,7 @@ fn ask(listener: &TcpListener) -> io::Result<String> {
     Ok(answer)
 }
 
-fn main() -> io::Result<()> {
+fn main() {
     let address = std::env::args().nth(1);
     let ended = Runtime::new().run(move || {
         let listener = TcpListener::bind(address.as_deref().unwrap_or("127.0.0.1:0"))?;
@@ -56,5 +56,8 @@ fn main() -> io::Result<()> {
         let _ = server.join(); // its `accept` has ended with an error
         Ok(())
     });
-    ended.expect("a server does not panic")
+    if let Err(error) = ended.expect("a server does not panic") {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
 }

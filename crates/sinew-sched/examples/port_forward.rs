@@ -1,8 +1,8 @@
 //! Hands connections on to another address, both ways, with limits: how long connecting may take, how long a connection
 //! may be silent, and how long it may last.
 //!
-//! `cargo run --example port_forward -- 127.0.0.1:8080 example.org:80` serves until it is killed; without addresses it
-//! hands a few connections on to servers of its own, and ends.
+//! `cargo run -p sinew-sched --example port_forward -- 127.0.0.1:8080 example.org:80` serves until it is killed;
+//! without addresses it hands a few connections on to servers of its own, and ends.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -94,20 +94,20 @@ fn demo() -> io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let target = listener.local_addr()?;
     let server = spawn(move || shout(&listener));
-    println!("the answer is {:?}", ask(target, LIMITS, "through")?);
+    println!("a server that answers: {:?}", ask(target, LIMITS, "through")?);
     server.cancel();
     let _ = server.join();
 
     // Nobody is there any more: the connection is closed, or reset if the text was not read.
-    println!("then there is {:?}", ask(target, LIMITS, "anybody?").unwrap_or_default());
+    println!("no server any more: {:?}", ask(target, LIMITS, "anybody?").unwrap_or_default());
 
     let silent = TcpListener::bind("127.0.0.1:0")?; // accepts nothing, so nothing is answered
     let limits = Limits { silent: Duration::from_millis(20), ..LIMITS };
-    println!("and then {:?}", ask(silent.local_addr()?, limits, "hello?")?);
+    println!("a server that is silent for too long: {:?}", ask(silent.local_addr()?, limits, "hello?")?);
     Ok(())
 }
 
-fn main() -> io::Result<()> {
+fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let ended = Runtime::new().run(move || match &arguments[..] {
         [] => demo(),
@@ -117,5 +117,8 @@ fn main() -> io::Result<()> {
             "give two addresses: where to listen, and where to",
         )),
     });
-    ended.expect("a server does not panic")
+    if let Err(error) = ended.expect("a server does not panic") {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
 }

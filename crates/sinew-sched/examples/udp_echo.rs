@@ -1,7 +1,7 @@
 //! Sends datagrams back, and a client that asks again if none comes.
 //!
-//! `cargo run --example udp_echo -- 127.0.0.1:7000` serves until it is killed; without an address a client asks a few
-//! times, and it ends.
+//! `cargo run -p sinew-sched --example udp_echo -- 127.0.0.1:7000` serves until it is killed; without an
+//! address a client asks a few times, and it ends.
 
 use std::io;
 use std::net::SocketAddr;
@@ -41,7 +41,7 @@ fn ask(server: SocketAddr, question: &str) -> io::Result<(String, u32)> {
     Err(io::ErrorKind::TimedOut.into())
 }
 
-fn main() -> io::Result<()> {
+fn main() {
     let address = std::env::args().nth(1);
     let ended = Runtime::new().run(move || {
         let socket = UdpSocket::bind(address.as_deref().unwrap_or("127.0.0.1:0"))?;
@@ -50,15 +50,19 @@ fn main() -> io::Result<()> {
         if address.is_some() {
             return echo(&socket, None);
         }
+        println!("every other datagram is lost on purpose, the first one too");
         let echoing = spawn(move || echo(&socket, Some(2)));
         for question in ["one", "two", "three"] {
             let (answer, tries) = ask(server, question)?;
             assert_eq!(answer, question);
-            println!("{question:?} came back after {tries} tries");
+            println!("{question:?} came back at try {tries}");
         }
         echoing.cancel();
         let _ = echoing.join(); // its `recv_from` has ended with an error
         Ok(())
     });
-    ended.expect("a server does not panic")
+    if let Err(error) = ended.expect("a server does not panic") {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
 }

@@ -50,7 +50,7 @@ impl Builder {
         self
     }
 
-    /// How large the stacks are that tasks run on; 256 KiB if not said.
+    /// How large the stacks are that tasks run on; 256 KiB if not said. A task that needs more ends the process.
     pub fn stack(mut self, stack: StackSize) -> Builder {
         self.stack = stack;
         self

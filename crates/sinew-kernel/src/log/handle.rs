@@ -30,7 +30,10 @@ impl<M: Send + 'static> Ctx<'_, M> {
     /// }
     ///
     /// let node = Node::new();
-    /// node.spawn(Divider).unwrap().tell(0).unwrap();
+    /// let divider = node.spawn(Divider).unwrap();
+    /// divider.tell(0).unwrap();
+    /// divider.drain();
+    /// divider.join().unwrap();
     /// // [2026-11-15T23:01:48.123Z] WARN [1.1] there is no division by zero
     /// ```
     pub fn log(&self, level: Level, text: impl fmt::Display) {

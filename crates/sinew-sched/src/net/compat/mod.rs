@@ -2,7 +2,7 @@
 //!
 //! - Feature `futures-io`: [`TcpStream`](super::TcpStream), [`UnixStream`](super::UnixStream) and their halves are `AsyncRead` and `AsyncWrite` of the crate
 //!   `futures-io`.
-//! - Feature `hyper`: [`HyperIo`], [`HyperTimer`] and [`HyperExecutor`] are what hyper 1 needs of a runtime.
+//! - Feature `hyper`: `HyperIo`, `HyperTimer` and `HyperExecutor` are what hyper 1 needs of a runtime.
 
 #[cfg(feature = "futures-io")]
 mod futures_io;
