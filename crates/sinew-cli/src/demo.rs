@@ -27,10 +27,10 @@ const LOTS: [(&str, u32); 5] =
 
 /// Who is there, as the tree that they are, and what each does.
 const ACTORS: &str = "\
-root         supervisor: restarts what crashes of those below it
-  blocker    sleeps at each job; its mailbox is full, and drops the oldest job for the newest
+root         supervisor: restarts each of its children that crashes
+  blocker    sleeps at each job; its mailbox fills up, and drops the oldest
   flooded    is sent more than its mailbox holds, which refuses the rest
-  workers    supervisor
+  workers    supervisor: restarts its workers
     worker 1 crashes at some of its jobs
     worker 2 as worker 1
     worker 3 as worker 1
@@ -138,8 +138,8 @@ pub(crate) fn run(seconds: u64) -> Outcome {
             shown = Some(Instant::now());
             let (seen, books) = Books::look(*node, before, &sent);
             if live {
-                // Home, and clear what is below.
-                write!(out, "\x1b[H\x1b[J{intro}\n{books}\n\n{}", table(&seen))?;
+                // Home, and clear what is below; rows are cut at the edge, so that all of it fits into 24 lines.
+                write!(out, "\x1b[H\x1b[J{intro}\n{books}\n\n\x1b[?7l{}\x1b[?7h", table(&seen))?;
             } else {
                 writeln!(out, "{}", line(&seen, &books, start.elapsed()))?;
             }
