@@ -1,6 +1,7 @@
 //! References to actors, by which they are sent messages.
 
 use std::fmt;
+use std::mem;
 use std::time::Duration;
 
 use sinew_core::{ActorId, ExitReason, Instant};
@@ -181,6 +182,7 @@ impl<M: Send + 'static> ActorRef<M> {
         if let Some(reason) = self.ended() {
             return Ok(Some(reason));
         }
+        let forgets = ForgetWaits(self); // after the receiver is gone
         let (sender, mut receiver) = oneshot::channel();
         {
             let mut state = self.0.lock();
@@ -191,9 +193,8 @@ impl<M: Send + 'static> ActorRef<M> {
         }
         let limit = deadline.map(Limit::Until);
         let received = receiver.recv_of_actor(limit, WaitKind::ActorEnd, self.id().local());
-        if !matches!(received, Ok(Some(_))) {
-            drop(receiver);
-            self.forget_waits();
+        if matches!(received, Ok(Some(_))) {
+            mem::forget(forgets);
         }
         match received {
             Ok(reason) => Ok(reason),
@@ -221,6 +222,15 @@ impl<M: Send + 'static> ActorRef<M> {
     /// True once the actor has ended.
     pub fn is_dead(&self) -> bool {
         self.0.lock().life.phase == Phase::Dead
+    }
+}
+
+/// Has an actor forget, when this goes, who waits no more for its end: also if the wait unwinds.
+struct ForgetWaits<'a, M: Send + 'static>(&'a ActorRef<M>);
+
+impl<M: Send + 'static> Drop for ForgetWaits<'_, M> {
+    fn drop(&mut self) {
+        self.0.forget_waits();
     }
 }
 
@@ -262,27 +272,46 @@ fn put_waiting<M: Send + 'static>(
             Put::Instead(..) | Put::Dropped(_) => unreachable!("the policy is to park"),
         }
     }
-    let why =
-        match receiver.recv_of_actor(deadline.map(Limit::Until), WaitKind::SendMailbox, cell.head.id.local())
-        {
-            Ok(Some(answer)) => return answered(cell, answer),
-            Ok(None) => Unsent::TimedOut(timeout.unwrap_or_default()),
-            Err(RecvError::Refused(refused)) => Unsent::Refused(refused),
-            Err(_) => Unsent::Stopped(cell.reason()),
-        };
-    let withdrawn = {
-        let mut state = cell.lock();
-        let withdrawn = state.mail.withdraw(ticket);
-        cell.set_flags(&state.mail);
-        withdrawn
+    let place = Place { cell, ticket };
+    let limit = deadline.map(Limit::Until);
+    let received = receiver.recv_of_actor(limit, WaitKind::SendMailbox, cell.head.id.local());
+    mem::forget(place);
+    let why = match received {
+        Ok(Some(answer)) => return answered(cell, answer),
+        Ok(None) => Unsent::TimedOut(timeout.unwrap_or_default()),
+        Err(RecvError::Refused(refused)) => Unsent::Refused(refused),
+        Err(_) => Unsent::Stopped(cell.reason()),
     };
-    match withdrawn {
-        Some((entry, _)) => Err((entry, why)),
+    match withdraw(cell, ticket) {
+        Some(entry) => Err((entry, why)),
         // It was let in or given back this moment: whoever did so is about to say which.
         None => match shield(|| receiver.recv()) {
             Ok(answer) => answered(cell, answer),
             Err(_) => Ok(()),
         },
+    }
+}
+
+/// Takes back the message of a sender that waits. None if it was let in or given back.
+fn withdraw<M: Send + 'static>(cell: &Cell<M>, ticket: u64) -> Option<Entry<M>> {
+    let mut state = cell.lock();
+    let withdrawn = state.mail.withdraw(ticket);
+    cell.set_flags(&state.mail);
+    drop(state);
+    withdrawn.map(|(entry, _)| entry)
+}
+
+/// The place of a sender that waits. If the wait unwinds, the message is dropped: it was not sent.
+struct Place<'a, M: Send + 'static> {
+    cell: &'a Cell<M>,
+    ticket: u64,
+}
+
+impl<M: Send + 'static> Drop for Place<'_, M> {
+    fn drop(&mut self) {
+        if let Some(entry) = withdraw(self.cell, self.ticket) {
+            self.cell.head.discard(entry);
+        }
     }
 }
 

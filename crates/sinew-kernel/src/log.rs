@@ -38,7 +38,7 @@ use std::mem;
 use std::task::{Context, Poll, Waker};
 
 use sinew_core::{ActorId, ExitReason, Level};
-use sinew_sched::{BlockingError, blocking_async};
+use sinew_sched::{BlockingError, blocking_async, turn};
 use sinew_sync::atomic::{AtomicU64, Ordering};
 use sinew_sync::{Mutex, ShortLock};
 
@@ -233,6 +233,7 @@ impl Log {
         let replaced = ring.waker.replace(waker);
         drop(ring);
         drop(replaced); // without the lock
+        turn::announce_idle();
         Poll::Pending
     }
 }

@@ -142,7 +142,7 @@ impl<M> Admitted<M> {
     #[inline]
     pub(crate) fn tell(self) {
         for sender in self.0 {
-            let _ = sender.send(None); // whoever waits stays until it is told
+            let _ = sender.send(None); // it may have unwound
         }
     }
 }
@@ -152,10 +152,13 @@ impl<M> Admitted<M> {
 pub(crate) struct Refused<M>(VecDeque<Waiting<M>>);
 
 impl<M> Refused<M> {
+    /// A message whose sender has just unwound is for `discard`.
     #[cold]
-    pub(crate) fn tell(self) {
+    pub(crate) fn tell(self, discard: impl Fn(M)) {
         for Waiting { message, admitted, .. } in self.0 {
-            let _ = admitted.send(Some(message)); // whoever waits stays until it is told
+            if let Err(error) = admitted.send(Some(message)) {
+                error.item.into_iter().for_each(&discard);
+            }
         }
     }
 }

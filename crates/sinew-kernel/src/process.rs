@@ -140,11 +140,8 @@ impl<'a, M: Send + 'static> Process<'a, M> {
         };
         while found.is_none() {
             let Some(item) = self.next(deadline)? else { return Ok(None) };
-            if wanted(&item.0) {
-                found = Some(item);
-            } else {
-                self.kept.push_back(item);
-            }
+            self.kept.push_back(item); // it is not lost if `wanted` unwinds
+            found = self.kept.pop_back_if(|(received, _)| wanted(received));
         }
         Ok(found.map(|(received, origin)| {
             match origin {

@@ -73,11 +73,16 @@ pub(crate) fn step(cell: &dyn AnyCell, step: Step) {
             Step::Kill
         }
         Step::Kill => {
-            cell.close(ExitReason::Killed);
-            if cell.life(|life| life.phase == Phase::Dead) {
+            let is_dead = cell.life(|life| {
+                if life.phase != Phase::Dead {
+                    life.more().killed = true; // before it may see that it ends, and say so to its hook
+                }
+                life.phase == Phase::Dead
+            });
+            if is_dead {
                 return;
             }
-            cell.life(|life| life.more().killed = true);
+            cell.close(ExitReason::Killed);
             let _ = cell.push_event(Event::Kill); // it may have ended
             interrupt(cell, Level::Kill);
             Step::Bury

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use sinew_core::{ActorId, Instant};
-use sinew_sched::{JoinHandle, Sleep, sleep_async};
+use sinew_sched::{JoinHandle, Sleep, sleep_async, turn};
 use sinew_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use sinew_sync::{Arc, Mutex};
 
@@ -249,6 +249,7 @@ impl Future for Clock {
             }
             let Some(first) = timers.first(context.waker()) else {
                 self.sleep = None;
+                turn::announce_idle();
                 return Poll::Pending;
             };
             if first <= now {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kit::{Hooked, local, with_nodes};
 use sinew_kernel::{ActorRef, AskError, ExitReason, Flow, Node, Policy, Reply, Unsent};
-use sinew_sched::{ManualClock, Reason, Runtime, chan, spawn_future};
+use sinew_sched::{ManualClock, Reason, Runtime, chan, spawn, spawn_future};
 
 enum Ask {
     Echo(u64, Reply<u64>),
@@ -254,31 +254,27 @@ fn a_question_for_a_full_mailbox_is_as_its_policy_has_it() {
 // A10
 #[test]
 fn a_question_that_finds_no_room_in_time_was_not_sent() {
-    let (node, clock) = local();
+    let clock = ManualClock::new();
+    let node = Node::builder().runtime(Runtime::builder().manual_clock(&clock)).build().unwrap();
     let (open, closed) = chan::bounded::<()>(1);
     let blocked = Hooked::<Reply<u64>>::new(move |_, _| {
         let _ = closed.recv();
         Flow::Continue
     });
     let actor = node.actor().mailbox(1).spawn(blocked).unwrap();
-    let ask = || {
-        let actor = actor.clone();
-        node.runtime().spawn(move || actor.ask_timeout(|reply| reply, Duration::from_secs(1)))
-    };
-    let asked: Vec<_> = (0..4).map(|_| ask()).collect();
-    node.run_until_idle();
-    clock.advance(Duration::from_secs(1));
-    node.run_until_idle();
-    let outcomes: Vec<_> = asked.into_iter().map(|asked| asked.join().unwrap()).collect();
-    let unsent = |outcome: &Result<_, _>| matches!(outcome, Err(AskError::Unsent(Unsent::TimedOut(_))));
-    let unanswered = |outcome: &Result<_, _>| matches!(outcome, Err(AskError::TimedOut(_)));
-    let [unsent, unanswered] = [
-        outcomes.iter().filter(|it| unsent(it)).count(),
-        outcomes.iter().filter(|it| unanswered(it)).count(),
-    ];
+    let outcomes = node.run(move || {
+        let ask = || {
+            let actor = actor.clone();
+            spawn(move || actor.ask_timeout(|reply| reply, Duration::from_secs(1)))
+        };
+        let asked: Vec<_> = (0..4).map(|_| ask()).collect();
+        asked.into_iter().map(|asked| asked.join().unwrap().unwrap_err()).collect::<Vec<_>>()
+    });
+    let outcomes = outcomes.unwrap();
+    let unsent = outcomes.iter().filter(|why| matches!(why, AskError::Unsent(Unsent::TimedOut(_)))).count();
+    let unanswered = outcomes.iter().filter(|why| matches!(why, AskError::TimedOut(_))).count();
     assert!(unsent >= 2 && unanswered >= 1 && unsent + unanswered == 4, "{outcomes:?}");
     drop(open);
-    node.run_until_idle();
 }
 
 /// A reply that nobody waits for.

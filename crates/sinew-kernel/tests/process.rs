@@ -145,3 +145,17 @@ fn a_killed_process_unwinds_where_it_waits() {
         drop(was_dropped);
     });
 }
+
+#[test]
+fn a_message_that_a_process_was_looking_at_when_it_failed_is_a_dead_letter() {
+    with_nodes(|node| {
+        let looks = |own: &mut Process<u32>| {
+            let _ = own.recv_where(|_| panic!("on purpose"));
+            Flow::Stop
+        };
+        let process = node.actor().spawn_process(looks).unwrap();
+        process.tell(1).unwrap();
+        assert!(matches!(process.join(), Ok(ExitReason::Error(_))));
+        assert_eq!(node.dead_letter_count(), 1);
+    });
+}

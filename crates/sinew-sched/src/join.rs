@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
+use std::mem::{self, ManuallyDrop};
 use std::ptr;
 use std::time::Duration;
 
 use sinew_core::{Instant, Signal};
+use sinew_fiber::raw::catch;
 use sinew_fiber::{Level, Raised, Refused, Value};
 use sinew_sync::atomic::Ordering;
 
@@ -166,13 +167,17 @@ impl<T> JoinHandle<T> {
     pub(crate) fn detach_or_take_error(self) -> Option<Raised> {
         let this = ManuallyDrop::new(self);
         let task = this.task;
-        if this.is_finished() && task.has_raised() {
+        if detach(task, ptr::null_mut()) {
+            return None;
+        }
+        if task.has_raised() {
             // SAFETY: the task has ended, and we hold its only handle.
             let raised = unsafe { task.take_raised() };
             worker::free(task, this.shared);
             return Some(raised);
         }
-        drop(ManuallyDrop::into_inner(this));
+        // SAFETY: as above.
+        unsafe { drop_and_free(task, this.shared) };
         None
     }
 }
@@ -231,7 +236,7 @@ impl Drop for Waiting<'_> {
                 Some(scope) if self.task.has_raised() => {
                     let unwanted = scope.failed(Some(self.task.take_raised()));
                     worker::free(self.task, self.shared);
-                    drop(unwanted);
+                    mem::forget(catch(|| drop(unwanted)).err()); // this unwinds already
                 }
                 _ => drop_and_free(self.task, self.shared),
             }

@@ -98,13 +98,12 @@ impl Monitor {
 
     /// Sleeps until somebody gets up, and reports a deadlock meanwhile. False if somebody is up.
     fn sleep_if_nobody_is_up(&mut self) -> bool {
-        let limit = self.deadlocks.may_be().then_some(deadlock::PAUSE);
-        let mut slept = self.shared.sleep_as_sysmon(limit);
-        if slept == Slept::AllTheTime {
-            if self.deadlocks.may_be() {
-                self.deadlocks.report();
-            }
-            slept = self.shared.sleep_as_sysmon(None);
+        let mut pause = deadlock::PAUSE;
+        let mut slept = self.shared.sleep_as_sysmon(self.deadlocks.may_be().then_some(pause));
+        while slept == Slept::AllTheTime {
+            let again = self.deadlocks.may_be() && self.deadlocks.report();
+            pause = deadlock::LONGEST.min(pause * 2);
+            slept = self.shared.sleep_as_sysmon(again.then_some(pause));
         }
         slept != Slept::NotAtAll
     }

@@ -158,6 +158,12 @@ pub fn give_way() {
     }
 }
 
+/// Says of the future that is polled, and about to be pending, that it waits as a body between two turns does: for work, which may
+/// never come.
+pub fn announce_idle() {
+    worker::announce(What::of(WaitKind::Mailbox));
+}
+
 /// The task that runs the caller.
 #[inline]
 pub fn current() -> Option<TaskId> {

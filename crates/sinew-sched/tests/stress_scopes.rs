@@ -289,3 +289,26 @@ fn failures_that_nobody_wants_may_block_and_panic_when_they_are_dropped() {
         }
     });
 }
+
+/// The handle is dropped at about the time at which the child ends.
+#[test]
+fn a_child_that_fails_while_its_handle_is_dropped_is_told_to_its_scope() {
+    with_runtimes(|runtime| {
+        let told = runtime.run(|| {
+            let mut seed = SEED;
+            let fails = |spins: u64| {
+                scope(|scope| {
+                    scope.keep_going();
+                    let handle = scope.spawn(|| {
+                        error(Value::new(7u32));
+                    });
+                    yield_now();
+                    (0..spins).take_while(|_| !handle.is_finished()).for_each(|_| std::hint::spin_loop());
+                    drop(handle);
+                })
+            };
+            (0..rounds(2000)).filter(|_| fails(next(&mut seed) % 4000).is_err()).count()
+        });
+        assert_eq!(told.unwrap(), rounds(2000));
+    });
+}

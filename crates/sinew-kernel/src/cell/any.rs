@@ -9,7 +9,7 @@ use sinew_sync::Arc;
 use super::{Cell, Entry, Head, LANE, Lane, Life, More, Phase, untyped};
 use crate::error::SendError;
 use crate::event::Event;
-use crate::mailbox::{Refused, Stop};
+use crate::mailbox::Stop;
 use crate::message::Message;
 use crate::stop::Patience;
 
@@ -149,7 +149,7 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
         let refused = state.mail.close();
         self.set_flags(&state.mail);
         drop(state);
-        refused.into_iter().for_each(Refused::tell);
+        refused.into_iter().for_each(|refused| refused.tell(|message| self.head.discard(message)));
         true
     }
 
@@ -185,7 +185,7 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
             self.head.node.books.close(self.head.handled(), self.head.has_failed());
         }
         drop(task);
-        refused.into_iter().for_each(Refused::tell);
+        refused.into_iter().for_each(|refused| refused.tell(|message| self.head.discard(message)));
         if let Some((queue, lane)) = left.filter(|_| has_left)
             && let Some(more) = &mut more
         {

@@ -15,7 +15,7 @@ use crate::actor::{Actor, Flow};
 use crate::cell::AnyCell;
 use crate::ctx::Ctx;
 use crate::event::{Event, Exit, MonitorId, Relation};
-use crate::mailbox::{Mail, Policy, Put, Refused, Stop, Taken};
+use crate::mailbox::{Mail, Policy, Put, Stop, Taken};
 use crate::node::{LocalNode, Node};
 use crate::{ActorRef, end, stop};
 
@@ -228,7 +228,7 @@ fn mailbox_sender_against_death() {
             let mut mail = mail.mail.lock();
             (mail.close(), mail.drain())
         };
-        refused.into_iter().for_each(Refused::tell);
+        refused.into_iter().for_each(|refused| refused.tell(drop));
         found.extend(left.into_iter().flat_map(|(queue, _)| queue));
         for sender in senders.into_iter().chain([quitter]) {
             found.extend(sender.join().unwrap());

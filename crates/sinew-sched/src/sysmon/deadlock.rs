@@ -32,6 +32,8 @@ use crate::shared::Shared;
 
 /// How long nothing happens before that is reported.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
+/// How long it is at most until one that was possible is looked at again: it may be certain by then.
+pub(super) const LONGEST: Duration = Duration::from_secs(60);
 
 /// How often a thread has begun to block in a wait without a time limit.
 static WAITS: AtomicU64 = AtomicU64::new(0);
@@ -91,8 +93,8 @@ pub(super) struct Deadlocks {
     shared: &'static Shared,
     signals: u64,
     hook: Hook,
-    /// How many tasks had been spawned and had ended at the last report.
-    told: Option<(u64, u64)>,
+    /// How many tasks had been spawned and had ended at the last report, and whether it was certain.
+    told: Option<((u64, u64), bool)>,
 }
 
 impl Deadlocks {
@@ -110,23 +112,30 @@ impl Deadlocks {
         no_timers && !pending && !self.shared.is_closed() && self.shared.active() > 0
     }
 
-    /// Reports that all tasks wait, unless that was reported and no task has begun or ended since.
-    pub(super) fn report(&mut self) {
+    /// Reports that all tasks wait, unless that was reported and no task has begun or ended since; once more if it has become
+    /// certain. True if it is not, and may become so.
+    pub(super) fn report(&mut self) -> bool {
         let counts = self.shared.spawned_and_ended();
-        if self.told == Some(counts) {
-            return;
+        let was_certain = self.told.and_then(|(told, was_certain)| (told == counts).then_some(was_certain));
+        let holders = match was_certain {
+            Some(true) => return false,
+            _ => self.holders(),
+        };
+        let is_certain = holders.is_empty();
+        if was_certain == Some(false) && !is_certain {
+            return true;
         }
-        self.told = Some(counts);
         let dump = self.shared.dump();
         let is_idle = |task: &TaskDump| task.wait.as_ref().is_some_and(|wait| wait.kind == WaitKind::Mailbox);
         if dump.tasks.iter().all(is_idle) {
-            return;
+            return false;
         }
-        let holders = self.holders();
-        let (is_certain, left) = (holders.is_empty(), self.shared.left());
+        self.told = Some((counts, is_certain));
+        let left = self.shared.left();
         let dump = dump.to_string();
         let deadlock = Deadlock { is_certain, holders, left: left.left, tasks: left.tasks, dump };
         self.hook.tell(&Diagnostic::Deadlock(deadlock));
+        !is_certain
     }
 
     /// Who may wake a task.
