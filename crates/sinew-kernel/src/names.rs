@@ -203,7 +203,7 @@ impl Names {
 
     /// All names and paths that there are, and every change from now on. Who is behind by more than the stream holds misses
     /// some, and has to subscribe again.
-    #[cfg_attr(any(not(test), loom, shuttle), expect(dead_code, reason = "the seam to other nodes"))]
+    #[cfg_attr(any(not(test), loom), expect(dead_code, reason = "the seam to other nodes"))]
     pub(crate) fn subscribe(&self) -> (Vec<NameChange>, Receiver<NameChange>) {
         let tables = self.tables.write(); // no change comes in between
         let names = tables.names.iter();

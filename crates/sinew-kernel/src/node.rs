@@ -547,7 +547,7 @@ impl NodeRef {
     }
 
     /// Asks all actors to stop that have no parent to do so. From now on none is started.
-    fn ask_all(self) {
+    pub(crate) fn ask_all(self) {
         self.0.closed.store(true, Ordering::SeqCst);
         let roots = self.0.table.all().into_iter().rev();
         for cell in
@@ -566,7 +566,7 @@ impl NodeRef {
     }
 
     /// Stops all actors and waits until there are none, up to `grace`.
-    fn stop_all(self, grace: Duration) {
+    pub(crate) fn stop_all(self, grace: Duration) {
         let (sender, mut receiver) = oneshot::channel();
         self.0.emptied.lock().push(sender);
         self.ask_all();

@@ -185,13 +185,13 @@ impl Timers {
     }
 
     /// When the first of them is, for a task that is woken when that changes.
-    fn first(&self, waker: &Waker) -> Option<Instant> {
+    pub(crate) fn first(&self, waker: &Waker) -> Option<Instant> {
         let mut queue = self.queue.lock();
         queue.waker = Some(waker.clone());
         queue.first()
     }
 
-    fn pop(&self, now: Instant) -> Option<(Instant, Fire)> {
+    pub(crate) fn pop(&self, now: Instant) -> Option<(Instant, Fire)> {
         let mut queue = self.queue.lock();
         let first = queue.first();
         if let Some((at, actor)) = queue.asked.pop_front_if(|(at, _)| *at <= now && Some(*at) == first) {

@@ -117,6 +117,18 @@ fn a_drain_handles_what_is_there_and_lets_nothing_in() {
     });
 }
 
+#[test]
+fn a_drain_of_a_single_message_ends_its_actor() {
+    let (node, _clock) = local();
+    let (actor, numbers) = keeper();
+    let actor = node.spawn(actor).unwrap();
+    actor.tell(Work::Number(1)).unwrap();
+    actor.drain();
+    node.run_until_idle();
+    assert!(actor.is_dead());
+    assert_eq!(*numbers.lock().unwrap(), [1]);
+}
+
 // L6
 #[test]
 fn an_actor_can_stop_drain_and_kill_itself() {

@@ -398,6 +398,43 @@ fn a_clock_that_jumps_over_several_periods_counts_them_all() {
 }
 
 #[test]
+fn a_timer_is_told_again_although_there_is_always_a_message() {
+    struct Busy(u32, u32);
+    impl Actor for Busy {
+        type Msg = ();
+        fn started(&mut self, ctx: &mut Ctx<()>) -> Flow {
+            ctx.set_timer(SECOND, true).unwrap();
+            Flow::Continue
+        }
+        fn handle(&mut self, (): (), ctx: &mut Ctx<()>) -> Flow {
+            self.0 += 1;
+            sleep(3 * SECOND);
+            ctx.me().try_tell(()).unwrap();
+            if self.0 < 10 { Flow::Continue } else { Flow::Stop }
+        }
+        fn raw(&mut self, _: Message, _: &mut Ctx<()>) -> Flow {
+            self.1 += 1;
+            Flow::Continue
+        }
+        fn stopping(&mut self, _: &ExitReason, _: &mut Ctx<()>) {
+            assert!(self.1 >= 9, "it was told {} times", self.1);
+            self.0 = 0;
+        }
+    }
+    impl Drop for Busy {
+        fn drop(&mut self) {
+            assert_eq!(self.0, 0, "it failed");
+        }
+    }
+    for workers in [1, 2, 8] {
+        let node = node(workers);
+        let busy = node.spawn(Busy(0, 0)).unwrap();
+        busy.tell(()).unwrap();
+        busy.join().unwrap();
+    }
+}
+
+#[test]
 fn a_timer_that_is_faster_than_its_actor_does_not_keep_messages_waiting() {
     struct Slow(u32);
     impl Actor for Slow {
