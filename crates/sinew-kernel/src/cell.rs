@@ -10,6 +10,8 @@
 //! its end, or by whoever gives up waiting for it ([zombies](crate::stop)): it takes out everything that the actor has of the node,
 //! and whoever made it frees that, makes the step to *dead*, and tells those who are to be told. So there is one exit whatever
 //! races; and who hears of the end, or finds the actor dead, finds its names free.
+//!
+//! Models: `end_is_seen_when_all_is_done`, `end_against_spawn`, `kill_against_spawn`, `send_against_stop_and_lookup`.
 
 mod any;
 

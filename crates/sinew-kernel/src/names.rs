@@ -9,6 +9,8 @@
 //!
 //! Whoever connects nodes has to tell the others of names. [`Names::subscribe`] gives all that there are and every change from
 //! then on, each once and in order, as the payloads that travel.
+//!
+//! Models: `name_against_end`, `name_is_given_once`, `name_is_told_once`.
 
 use sinew_core::payload::{NameRegister, NameUnregister, PathRegister, PathUnregister};
 use sinew_core::{ActorId, Kind, Name, NameError, NameTable, Path, PathTable, Resolved};

@@ -1,4 +1,6 @@
 //! A node: actors, and the runtime that runs them.
+//!
+//! Models of its end: `shutdown_against_spawn`, `shutdown_against_end`.
 
 use std::fmt;
 use std::ops::Deref;

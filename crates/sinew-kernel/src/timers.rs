@@ -5,6 +5,8 @@
 //!
 //! Actors that were asked to stop have a queue of their own: they all may take as long as their node says, so who was asked last
 //! comes last. Most end at once, and nobody takes them out then; when there are many, those that have ended are swept out.
+//!
+//! Models: `timer_cancelled_or_rung`, `clock_sleeps_or_is_woken`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kit::{Hooked, Watchdog, Work, gate, keeper, local, spin_until, wait, with_node, with_nodes};
 use sinew_kernel::{
-    ActorRef, Ctx, Exit, ExitReason, Flow, JoinError, Lifecycle, Node, SpawnError, Unsent, Why,
+    Actor, ActorRef, Ctx, Exit, ExitReason, Flow, JoinError, Lifecycle, Node, SpawnError, Unsent, Why,
 };
 use sinew_sched::{ManualClock, Runtime, sleep};
 
@@ -115,6 +115,33 @@ fn a_drain_handles_what_is_there_and_lets_nothing_in() {
         let error = actor.tell(Work::Number(1)).unwrap_err();
         assert!(matches!(error.why, Unsent::Stopped(ExitReason::Shutdown)), "{error}");
     });
+}
+
+#[test]
+fn the_state_of_an_actor_is_dropped_before_its_end_is_told() {
+    struct State(Arc<Mutex<Vec<bool>>>, Option<ActorRef<u64>>);
+    impl Actor for State {
+        type Msg = u64;
+        fn started(&mut self, ctx: &mut Ctx<u64>) -> Flow {
+            self.1 = Some(ctx.me());
+            Flow::Stop
+        }
+        fn handle(&mut self, _: u64, _: &mut Ctx<u64>) -> Flow {
+            Flow::Continue
+        }
+    }
+    impl Drop for State {
+        fn drop(&mut self) {
+            let is_dead = self.1.as_ref().is_some_and(ActorRef::is_dead);
+            self.0.lock().unwrap().push(is_dead);
+        }
+    }
+    let (node, _clock) = local();
+    let was_dead = Arc::new(Mutex::new(Vec::new()));
+    let actor = node.spawn(State(was_dead.clone(), None)).unwrap();
+    node.run_until_idle();
+    assert!(actor.is_dead());
+    assert_eq!(*was_dead.lock().unwrap(), [false]);
 }
 
 #[test]

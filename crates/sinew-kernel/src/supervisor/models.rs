@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sinew_core::{ExitReason, Intensity, Restart, Strategy};
+use sinew_core::{Backoff, ExitReason, Intensity, Restart, Strategy};
 use sinew_sched::turn::{After, Turn};
 use sinew_sync::{Arc, thread};
 
@@ -12,6 +12,7 @@ use super::{ChildSpec, SupervisorError, SupervisorRef};
 use crate::actor::Flow;
 use crate::cell::Cell;
 use crate::end;
+use crate::models::services::ring;
 use crate::models::{Idle, model_of_node, node};
 use crate::node::LocalNode;
 use crate::process::Process;
@@ -20,9 +21,12 @@ use crate::{ActorRef, stop};
 
 /// A supervisor with a child, which has run for a turn.
 fn supervisor(node: &LocalNode) -> (Run<Machine>, ActorRef<Command>) {
-    let spec = ChildSpec::new("child", || Idle).restart(Restart::Permanent);
+    supervisor_of(node, vec![ChildSpec::new("child", || Idle).restart(Restart::Permanent)])
+}
+
+fn supervisor_of(node: &LocalNode, specs: Vec<ChildSpec>) -> (Run<Machine>, ActorRef<Command>) {
     let intensity = Intensity { max_restarts: 9, window: Duration::from_secs(1) };
-    let machine = Machine::new(Strategy::OneForOne, intensity, vec![spec]);
+    let machine = Machine::new(Strategy::OneForOne, intensity, specs);
     let actor = node.actor().spawn_process(|_: &mut Process<'_, Command>| Flow::Stop).unwrap();
     let run = Run::new(actor.0.clone(), Some(machine));
     assert_eq!(run.turn(), After::Idle);
@@ -35,11 +39,13 @@ fn children(node: &LocalNode, supervisor: &ActorRef<Command>) -> Vec<Arc<Cell<u3
     own.filter_map(|cell| cell.as_any().downcast().ok()).collect()
 }
 
-/// Runs it to its end.
+/// Runs it to its end. A child that was asked to end does so some turns later.
 fn run(node: &LocalNode, run: &Run<Machine>, supervisor: &ActorRef<Command>) {
+    let mut turns = 0;
     while run.turn() != After::Ended {
+        turns += 1;
         for child in children(node, supervisor) {
-            if child.asked().is_some() {
+            if child.asked().is_some() && turns % 3 == 0 {
                 end::bury(&*child, ExitReason::Shutdown);
             }
         }
@@ -61,12 +67,45 @@ fn supervisor_stop_against_restart() {
         });
         let stops = {
             let supervisor = supervisor.clone();
-            thread::spawn(move || stop::stop(&*supervisor.0, ExitReason::Shutdown, false))
+            thread::spawn(move || {
+                stop::stop(&*supervisor.0, ExitReason::Shutdown, false);
+                stop::stop(&*supervisor.0, ExitReason::Shutdown, false);
+            })
         };
         run(node, &turns, &supervisor);
         fails.join().unwrap();
         stops.join().unwrap();
         assert_eq!(supervisor.join().unwrap(), ExitReason::Shutdown);
+        assert_eq!(node.actor_count(), 0);
+    });
+}
+
+/// A child whose delay is over while its supervisor is stopped is not started any more, although others still end.
+#[test]
+fn supervisor_stop_against_delayed_restart() {
+    model_of_node("supervisor_stop_against_delayed_restart", || {
+        let node = node();
+        let second = Duration::from_secs(1);
+        let backoff = Backoff { initial: second, ..Backoff::default() };
+        let fails = ChildSpec::new("fails", || Idle).restart(Restart::Permanent).backoff(backoff);
+        let (turns, supervisor) = supervisor_of(node, vec![fails, ChildSpec::new("other", || Idle)]);
+        let child = children(node, &supervisor).remove(0);
+        end::started(&*child);
+        assert_eq!(turns.turn(), After::Idle);
+        end::started(&*children(node, &supervisor).remove(1));
+        end::bury(&*child, ExitReason::Killed);
+        assert_eq!(turns.turn(), After::Idle);
+        let clock = {
+            let (node, now) = (**node, node.0.handle.now() + 2 * second);
+            thread::spawn(move || ring(node, now))
+        };
+        let stops = {
+            let supervisor = supervisor.clone();
+            thread::spawn(move || stop::stop(&*supervisor.0, ExitReason::Shutdown, false))
+        };
+        run(node, &turns, &supervisor);
+        clock.join().unwrap();
+        stops.join().unwrap();
         assert_eq!(node.actor_count(), 0);
     });
 }

@@ -65,6 +65,18 @@ fn end_against_monitor() {
     });
 }
 
+/// One that monitors and ends leaves nothing with whom it monitors.
+#[test]
+fn end_of_whoever_monitors() {
+    model_of_node("end_of_whoever_monitors", || {
+        let node = node();
+        let (one, other) = (node.spawn(Idle).unwrap(), node.spawn(Idle).unwrap());
+        monitor(&*one.0, other.id());
+        bury(&*one.0, ExitReason::Killed);
+        assert!(other.0.lock().life.more().monitors.is_empty());
+    });
+}
+
 /// A monitor that is taken back tells nothing, and one that is not tells once.
 #[test]
 fn end_against_demonitor() {
@@ -108,6 +120,23 @@ fn end_is_seen_when_all_is_done() {
         }
         assert!(node.lookup("it").is_none());
         assert_eq!(exits(&parent).len(), 1);
+        assert!(child.0.lock().life.task.is_none());
+        end.join().unwrap();
+    });
+}
+
+/// An id that is unknown is that of one that is dead.
+#[test]
+fn end_is_told_before_the_id_is_unknown() {
+    model_of_node("end_is_told_before_the_id_is_unknown", || {
+        let node = node();
+        let actor = node.spawn(Idle).unwrap();
+        actor.0.lock().life.more(); // what there is to free
+        let end = ends(&actor);
+        while node.0.table.has(actor.id()) {
+            thread::yield_now();
+        }
+        assert!(actor.is_dead());
         end.join().unwrap();
     });
 }
@@ -123,23 +152,28 @@ fn end_against_join() {
     });
 }
 
-/// A child of one that ends is refused, or asked to end as well.
+/// A child of one that ends is refused, or asked to end as well; the end comes at any time, or when the child is in the table.
 #[test]
 fn end_of_parent_against_spawn() {
     model_of_node("end_of_parent_against_spawn", || {
-        let node = node();
-        let parent = node.spawn(Idle).unwrap();
-        let spawner = {
-            let (node, parent) = (**node, parent.id());
-            thread::spawn(move || node.actor().child_of(parent).spawn(Idle))
-        };
-        while node.actor_count() < 2 {
-            thread::yield_now();
-        }
-        bury(&*parent.0, ExitReason::Killed);
-        match spawner.join().unwrap() {
-            Ok(child) => assert_eq!(child.0.asked(), Some(ExitReason::Shutdown)),
-            Err(error) => assert!(matches!(error, SpawnError::ParentEnded(_))),
+        for actors in [1, 2] {
+            let node = node();
+            let parent = node.spawn(Idle).unwrap();
+            let ends = {
+                let (node, parent) = (**node, parent.clone());
+                thread::spawn(move || {
+                    while node.actor_count() < actors {
+                        thread::yield_now();
+                    }
+                    bury(&*parent.0, ExitReason::Killed);
+                })
+            };
+            let child = node.actor().child_of(parent.id()).spawn(Idle);
+            ends.join().unwrap();
+            match child {
+                Ok(child) => assert_eq!(child.0.asked(), Some(ExitReason::Shutdown)),
+                Err(error) => assert!(matches!(error, SpawnError::ParentEnded(_))),
+            }
         }
     });
 }
@@ -178,6 +212,29 @@ fn end_against_put_back() {
     });
 }
 
+/// One that ends before it has its task keeps none.
+#[test]
+fn end_against_spawn() {
+    model_of_node("end_against_spawn", || {
+        let node = node();
+        let ends = {
+            let node = **node;
+            thread::spawn(move || {
+                let cell = loop {
+                    match node.lookup("it").and_then(|id| node.0.table.get(id)) {
+                        Some(cell) => break cell,
+                        None => thread::yield_now(),
+                    }
+                };
+                bury(&*cell, ExitReason::Killed);
+            })
+        };
+        let actor = node.actor().name("it").spawn(Idle).unwrap();
+        ends.join().unwrap();
+        assert!(actor.0.lock().life.task.is_none());
+    });
+}
+
 /// One that is killed before it has its task is killed all the same: it never starts.
 #[test]
 fn kill_against_spawn() {
@@ -200,15 +257,18 @@ fn kill_against_spawn() {
         let node = node();
         let killer = {
             let node = **node;
-            thread::spawn(move || node.lookup("it").is_some_and(|id| node.kill(id)))
+            thread::spawn(move || {
+                while !node.lookup("it").is_some_and(|id| node.kill(id)) {
+                    thread::yield_now();
+                }
+            })
         };
         let starts = Arc::new(AtomicBool::new(false));
         let actor = node.actor().name("it").spawn(Starts(starts.clone())).unwrap();
-        if killer.join().unwrap() {
-            node.run_until_idle();
-            assert_eq!(actor.join().unwrap(), ExitReason::Killed);
-            assert!(!starts.load(Ordering::Relaxed));
-        }
+        killer.join().unwrap();
+        node.run_until_idle();
+        assert_eq!(actor.join().unwrap(), ExitReason::Killed);
+        assert!(!starts.load(Ordering::Relaxed));
     });
 }
 

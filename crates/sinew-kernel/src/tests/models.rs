@@ -4,7 +4,7 @@
 //! waiting for that. Cells are those of production, of a node whose runtime never runs.
 
 mod end;
-mod services;
+pub(crate) mod services;
 
 use std::collections::VecDeque;
 
@@ -128,6 +128,7 @@ impl Mailbox {
                         let admits = mail.has_waiting() && mail.is_half_free(begun);
                         let taken = mail.take(begun, &mut batch, more);
                         assert!(mail.len(begun) <= capacity);
+                        assert!(!mail.has_waiting() || !mail.has_room());
                         assert!(!admits || !mail.has_waiting() || mail.len(begun) + 1 >= capacity);
                         taken
                     };
@@ -200,6 +201,11 @@ fn mailbox_of_one_forgets_no_sender() {
 #[test]
 fn mailbox_of_two_forgets_no_sender() {
     everything_arrives("mailbox_of_two_forgets_no_sender", 2, true);
+}
+
+#[test]
+fn mailbox_of_two_lets_nobody_pass() {
+    everything_arrives("mailbox_of_two_lets_nobody_pass", 2, false);
 }
 
 /// Puts something into the lane, and says whether the actor has to be woken.

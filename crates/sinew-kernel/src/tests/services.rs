@@ -99,7 +99,7 @@ fn timer_against_end() {
 }
 
 /// The clock comes to everything that is due at this time.
-fn ring(node: NodeRef, now: Instant) {
+pub(crate) fn ring(node: NodeRef, now: Instant) {
     while let Some((at, fire)) = node.0.timers.pop(now) {
         node.0.fire(at, fire);
     }
@@ -235,7 +235,7 @@ fn shutdown_against_spawn() {
     });
 }
 
-/// Whoever waits until there are no actors is told.
+/// Whoever waits until there are no actors is told, or sees that there are none.
 #[test]
 fn shutdown_against_end() {
     model_of_node("shutdown_against_end", || {
@@ -252,5 +252,6 @@ fn shutdown_against_end() {
         node.stop_all(Duration::MAX);
         assert!(actors.iter().all(ActorRef::is_dead));
         ends.into_iter().for_each(|end| end.join().unwrap());
+        node.stop_all(Duration::MAX);
     });
 }
