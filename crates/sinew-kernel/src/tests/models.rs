@@ -302,8 +302,11 @@ impl Actor for Idle {
 }
 
 /// A model with a node. It runs on a thread that never ends: what the node leaves in that thread's own memory is given back under
-/// locks that are the checker's, for which it is too late then.
+/// locks that are the checker's, for which it is too late then. And there is one such model at a time: what a process has once, as
+/// its memory for stacks, is under locks of the checker's as well, which are for one model only.
 pub(crate) fn model_of_node(name: &'static str, body: impl Fn() + Send + Sync + 'static) {
+    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let (done, is_done) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         model(name, body);
