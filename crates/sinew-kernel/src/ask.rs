@@ -1,4 +1,6 @@
 //! Questions: a message with a place for the answer.
+//!
+//! Models: `end_against_ask`, `end_against_ask_that_waits_for_room`.
 
 use std::fmt;
 use std::time::Duration;

@@ -10,6 +10,8 @@
 //! its end, or by whoever gives up waiting for it ([zombies](crate::stop)): it takes out everything that the actor has of the node,
 //! and whoever made it frees that, makes the step to *dead*, and tells those who are to be told. So there is one exit whatever
 //! races; and who hears of the end, or finds the actor dead, finds its names free.
+//!
+//! Models: `end_is_seen_when_all_is_done`, `end_against_spawn`, `kill_against_spawn`, `send_against_stop_and_lookup`.
 
 mod any;
 
@@ -18,9 +20,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::Location;
 
 use sinew_core::{ActorId, ExitReason};
-use sinew_sched::JoinHandle;
 use sinew_sched::chan::oneshot;
-use sinew_sched::turn::Waker;
+use sinew_sched::turn::{self, Marked, Waker};
+use sinew_sched::{JoinHandle, Level};
 use sinew_sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use sinew_sync::{Arc, ShortGuard, ShortLock};
 
@@ -190,11 +192,12 @@ impl<M: Send + 'static> Cell<M> {
     pub(crate) fn set_task(&self, task: JoinHandle<()>) {
         let mut state = self.lock();
         if state.life.phase < Phase::Leaving {
-            let killed = state.life.more.as_ref().is_some_and(|more| more.killed);
-            if killed || state.life.phase == Phase::Ending && state.life.reason() == ExitReason::Killed {
-                task.kill();
-            }
+            let killed = state.life.more.as_ref().is_some_and(|more| more.killed)
+                || state.life.phase == Phase::Ending && state.life.reason() == ExitReason::Killed;
+            let marked = killed.then(|| turn::mark(&task, Level::Kill));
             state.life.task = Some(task);
+            drop(state);
+            marked.into_iter().for_each(Marked::tell); // takes other locks
         } else {
             drop(state);
             drop(task);

@@ -3,6 +3,8 @@
 //! All groups of a node are under one lock, under which an actor's own is taken, as for [names](crate::names). Members are kept in the
 //! order of their ids; sending to one goes round, from the member that had the last. Nothing is sent under the lock: a send goes
 //! to those who were members when it began.
+//!
+//! Model: `group_against_end`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

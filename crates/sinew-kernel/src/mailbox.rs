@@ -17,7 +17,8 @@
 //! `asleep` says that the actor has seen an empty mailbox and has to be woken for what comes: whoever puts something in
 //! clears it, and wakes the actor, once. The actor sets it under the lock when it takes the last message, before it handles
 //! that: a wake-up meanwhile is not lost, since the task's state word keeps it until the turn is over. A turn that blocks
-//! uses such wake-ups up; so it clears `asleep` before ([`Mail::stay_awake`]), and looks again at its end.
+//! uses such wake-ups up, so it looks again at its end. And it clears `asleep` before it blocks ([`Mail::stay_awake`]), or each
+//! would have the blocked call look round in vain.
 //!
 //! # Senders that wait
 //!
@@ -26,8 +27,9 @@
 //! nobody waits for room that there is while nobody works. A sender that gives up takes its message back, if it is
 //! still there. Nobody passes those who wait.
 //!
-//! Models: `mailbox_wakes_its_actor`, `mailbox_wakes_its_actor_in_batches`, `mailbox_of_one_forgets_no_sender`,
-//! `mailbox_of_two_forgets_no_sender`, `mailbox_sender_against_death`.
+//! Models: `mailbox_wakes_its_actor`, `mailbox_wakes_its_actor_in_batches`, `mailbox_wakes_its_actor_for_events`,
+//! `mailbox_of_one_forgets_no_sender`, `mailbox_of_two_forgets_no_sender`, `mailbox_of_two_lets_nobody_pass`,
+//! `mailbox_sender_against_death`, `end_against_senders`, `end_against_put_back`.
 
 use std::collections::VecDeque;
 use std::mem;

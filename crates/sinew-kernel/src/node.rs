@@ -1,4 +1,6 @@
 //! A node: actors, and the runtime that runs them.
+//!
+//! Models of its end: `shutdown_against_spawn`, `shutdown_against_end`.
 
 use std::fmt;
 use std::ops::Deref;
@@ -554,7 +556,7 @@ impl NodeRef {
     }
 
     /// Asks all actors to stop that have no parent to do so. From now on none is started.
-    fn ask_all(self) {
+    pub(crate) fn ask_all(self) {
         self.0.closed.store(true, Ordering::SeqCst);
         let roots = self.0.table.all().into_iter().rev();
         for cell in
@@ -573,7 +575,7 @@ impl NodeRef {
     }
 
     /// Stops all actors and waits until there are none, up to `grace`.
-    fn stop_all(self, grace: Duration) {
+    pub(crate) fn stop_all(self, grace: Duration) {
         let (sender, mut receiver) = oneshot::channel();
         self.0.emptied.lock().push(sender);
         self.ask_all();

@@ -8,6 +8,8 @@
 //!
 //! A child of a supervisor may have a time-out of its own, after which it is killed at once. A supervisor has all the time that
 //! its children need: it never blocks itself.
+//!
+//! Models: `end_against_give_up`, `kill_against_spawn`, `send_against_stop_and_lookup`.
 
 use std::time::Duration;
 

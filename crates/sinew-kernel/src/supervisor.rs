@@ -2,6 +2,8 @@
 
 mod command;
 mod machine;
+#[cfg(all(test, not(loom)))]
+mod models;
 mod spec;
 
 use std::fmt;

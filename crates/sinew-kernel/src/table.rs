@@ -6,6 +6,8 @@
 //! An id says where its actor is: the upper part of a block's number chooses a shard, the rest a place in it, modulo the
 //! shard's size. Ids that lead to a taken place are passed over. So a lookup is one lock and one index, and an actor costs the
 //! table a pointer or two.
+//!
+//! Models: `table_gives_an_id_once`, `table_has_room_for_one`.
 
 use sinew_core::{ActorId, NodeId};
 use sinew_sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};

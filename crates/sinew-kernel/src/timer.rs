@@ -9,6 +9,8 @@
 //! [notice](crate::notice) in the lane, or being handled. Whoever sets that bit puts the notice there: the clock, when it
 //! counts and finds the bit clear, or the actor, when it has handled one and finds a count. A third bit, once
 //! set, stays: the timer is cancelled, and whoever comes to its notice finds nothing.
+//!
+//! Models: `timer_against_end`, `timer_cancelled_or_rung`, `timer_counts_all`.
 
 use std::fmt;
 use std::num::NonZeroU32;

@@ -5,6 +5,8 @@
 //!
 //! Actors that were asked to stop have a queue of their own: they all may take as long as their node says, so who was asked last
 //! comes last. Most end at once, and nobody takes them out then; when there are many, those that have ended are swept out.
+//!
+//! Models: `timer_cancelled_or_rung`, `clock_sleeps_or_is_woken`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
@@ -185,13 +187,13 @@ impl Timers {
     }
 
     /// When the first of them is, for a task that is woken when that changes.
-    fn first(&self, waker: &Waker) -> Option<Instant> {
+    pub(crate) fn first(&self, waker: &Waker) -> Option<Instant> {
         let mut queue = self.queue.lock();
         queue.waker = Some(waker.clone());
         queue.first()
     }
 
-    fn pop(&self, now: Instant) -> Option<(Instant, Fire)> {
+    pub(crate) fn pop(&self, now: Instant) -> Option<(Instant, Fire)> {
         let mut queue = self.queue.lock();
         let first = queue.first();
         if let Some((at, actor)) = queue.asked.pop_front_if(|(at, _)| *at <= now && Some(*at) == first) {

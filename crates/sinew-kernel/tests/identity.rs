@@ -4,7 +4,7 @@ mod kit;
 
 use std::collections::BTreeSet;
 
-use kit::{Hooked, keeper, with_nodes};
+use kit::{Hooked, keeper, local, with_nodes};
 use sinew_kernel::{ActorId, Flow, Kind, Node, NodeId};
 
 // I1, I2
@@ -64,6 +64,24 @@ fn an_id_leads_to_its_actor_until_that_has_ended_and_to_nobody_after() {
             assert_eq!(actor.is_dead(), n % 2 == 0);
         }
     });
+}
+
+// I4
+#[test]
+fn an_id_does_not_lead_to_whoever_has_taken_its_place_in_the_table() {
+    let (node, _clock) = local();
+    let (stays, ended) = (node.spawn(keeper().0).unwrap(), node.spawn(keeper().0).unwrap());
+    ended.kill();
+    node.run_until_idle();
+    // Places are used again after 1,024 ids.
+    for _ in 0..2_500 {
+        let other = node.spawn(keeper().0).unwrap();
+        assert!(node.send(ended.id(), Kind(1), &b""[..]).is_err());
+        assert!(node.send(stays.id(), Kind(1), &b""[..]).is_ok());
+        other.kill();
+        node.run_until_idle();
+    }
+    assert_eq!(node.actor_count(), 1);
 }
 
 // I5

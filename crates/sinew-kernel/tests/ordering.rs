@@ -5,7 +5,7 @@ mod kit;
 use std::sync::{Arc, Mutex, mpsc};
 
 use kit::{Hooked, Work, keeper, local, wait, with_nodes};
-use sinew_kernel::{Actor, Ctx, Exit, Flow, Kind, Message, Payload};
+use sinew_kernel::{Actor, Ctx, Exit, Flow, Kind, Message, Payload, Process, Received};
 use sinew_sched::yield_now;
 
 // P1
@@ -128,10 +128,88 @@ fn an_event_overtakes_the_messages_that_were_taken_in_a_batch() {
             Flow::Continue
         })))
         .unwrap();
-    (5..10).for_each(|n| actor.tell(Work::Number(n)).unwrap());
+    (5..20).for_each(|n| actor.tell(Work::Number(n)).unwrap());
     node.run_until_idle();
     assert_eq!(*numbers.lock().unwrap(), [0, 1, 2, 3, 4]);
-    assert_eq!(node.dead_letter_count(), 5);
+    assert_eq!(node.dead_letter_count(), 15);
+}
+
+/// An actor that notes what it comes to, and has its exits told.
+fn noting(order: &Arc<Mutex<Vec<&'static str>>>) -> impl Actor<Msg = Work> + use<> {
+    let (messages, exits) = (order.clone(), order.clone());
+    let actor = Hooked::<Work>::new(move |work, ctx| match work {
+        Work::Do(body) => body(ctx),
+        _ => {
+            messages.lock().unwrap().push("message");
+            Flow::Continue
+        }
+    });
+    actor.exit_of(move |_: Exit, _| {
+        exits.lock().unwrap().push("exit");
+        Flow::Continue
+    })
+}
+
+// P4
+#[test]
+fn an_exit_overtakes_the_messages_that_were_taken_in_a_batch() {
+    let (node, _clock) = local();
+    let dead = node.spawn(keeper().0).unwrap();
+    dead.kill();
+    node.run_until_idle();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let actor = node.spawn(noting(&order)).unwrap();
+    let dead = dead.id();
+    actor
+        .tell(Work::Do(Box::new(move |ctx| {
+            ctx.monitor(dead); // it is told at once
+            Flow::Continue
+        })))
+        .unwrap();
+    (0..9).for_each(|n| actor.tell(Work::Number(n)).unwrap());
+    node.run_until_idle();
+    assert_eq!(order.lock().unwrap()[..2], ["exit", "message"]);
+}
+
+// P3
+#[test]
+fn a_stop_does_not_overtake_an_exit() {
+    let (node, _clock) = local();
+    let dead = node.spawn(keeper().0).unwrap();
+    dead.kill();
+    node.run_until_idle();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let actor = node.spawn(noting(&order)).unwrap();
+    let (me, dead) = (actor.clone(), dead.id());
+    actor
+        .tell(Work::Do(Box::new(move |ctx| {
+            ctx.monitor(dead); // it is told at once
+            me.stop();
+            Flow::Continue
+        })))
+        .unwrap();
+    node.run_until_idle();
+    assert!(actor.is_dead());
+    assert_eq!(*order.lock().unwrap(), ["exit"]);
+}
+
+// P3
+#[test]
+fn what_the_system_sends_to_a_process_goes_before_what_others_have_sent() {
+    let (node, _clock) = local();
+    let (seen, received) = mpsc::channel();
+    let process = node.actor().spawn_process(move |own: &mut Process<u64>| {
+        for _ in 0..2 {
+            seen.send(own.recv().unwrap()).unwrap();
+        }
+        Flow::Stop
+    });
+    let process = process.unwrap();
+    process.tell(1).unwrap();
+    process.stop();
+    node.run_until_idle();
+    assert!(matches!(received.try_recv().unwrap(), Received::Stop(_)));
+    assert!(matches!(received.try_recv().unwrap(), Received::Message(1)));
 }
 
 // P5

@@ -398,6 +398,36 @@ fn a_clock_that_jumps_over_several_periods_counts_them_all() {
 }
 
 #[test]
+fn a_timer_is_told_again_although_there_is_always_a_message() {
+    struct Busy(u32, Arc<AtomicUsize>);
+    impl Actor for Busy {
+        type Msg = ();
+        fn started(&mut self, ctx: &mut Ctx<()>) -> Flow {
+            ctx.set_timer(SECOND, true).unwrap();
+            Flow::Continue
+        }
+        fn handle(&mut self, (): (), ctx: &mut Ctx<()>) -> Flow {
+            self.0 += 1;
+            sleep(3 * SECOND);
+            ctx.me().try_tell(()).unwrap();
+            if self.0 < 10 { Flow::Continue } else { Flow::Stop }
+        }
+        fn raw(&mut self, _: Message, _: &mut Ctx<()>) -> Flow {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            Flow::Continue
+        }
+    }
+    for workers in [1, 2, 8] {
+        let node = node(workers);
+        let told = Arc::new(AtomicUsize::new(0));
+        let busy = node.spawn(Busy(0, told.clone())).unwrap();
+        busy.tell(()).unwrap();
+        busy.join().unwrap();
+        assert!(told.load(Ordering::Relaxed) >= 5, "it was told {told:?} times");
+    }
+}
+
+#[test]
 fn a_timer_that_is_faster_than_its_actor_does_not_keep_messages_waiting() {
     struct Slow(u32);
     impl Actor for Slow {

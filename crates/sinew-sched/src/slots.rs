@@ -13,12 +13,13 @@
 use std::alloc::{Layout, alloc, handle_alloc_error};
 use std::fmt;
 
+use sinew_sync::capacity;
 use sinew_sync::statics::{AtomicPtr, Mutex, Ordering};
 
 use crate::task::Task;
 
 /// Slots of a chunk.
-pub(crate) const CHUNK: usize = 256;
+pub(crate) const CHUNK: usize = capacity(256, 16);
 /// Bits of a slot's number.
 pub(crate) const INDEX_BITS: u32 = 28;
 /// Slots of the first bucket; each further one has twice as many as the one before.

@@ -23,6 +23,9 @@
 //! An end that the supervisor has asked for, or was about to ask for, is not a failure, whatever its reason. Any other one is
 //! judged by [`Restart::should_restart`]; one in the middle of a start is no different. A start that a command has asked for and
 //! that fails is told to whoever asked, and not tried again.
+//!
+//! Models: `supervisor_stop_against_restart`, `supervisor_stop_against_delayed_restart`,
+//! `supervisor_stop_against_start_of_child`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;

@@ -1,7 +1,10 @@
-//! Models of the mailbox and of the end of an actor: see `sinew_sync::model`.
+//! Models of the mailbox and of the end of an actor: see `sinew_sync::model`. `MODELS.md` says what each of them catches.
 //!
 //! The task of an actor is a thread here, and its state word a flag: whoever wakes it sets the flag, and its turn ends by
 //! waiting for that. Cells are those of production, of a node whose runtime never runs.
+
+mod end;
+pub(crate) mod services;
 
 use std::collections::VecDeque;
 
@@ -16,12 +19,15 @@ use crate::cell::AnyCell;
 use crate::ctx::Ctx;
 use crate::event::{Event, Exit, MonitorId, Relation};
 use crate::mailbox::{Mail, Policy, Put, Stop, Taken};
-use crate::node::{LocalNode, Node};
-use crate::{ActorRef, end, stop};
+use crate::node::{Lifecycle, LocalNode, Node};
+use crate::{ActorRef, stop};
+
+/// What the lane is for a request to stop.
+const STOP: u32 = 100;
 
 impl From<Stop> for u32 {
     fn from(_: Stop) -> u32 {
-        unreachable!("nobody is asked to stop")
+        STOP
     }
 }
 
@@ -94,7 +100,15 @@ impl Mailbox {
         }
     }
 
-    /// Turns until so many messages were handled; every second one blocks.
+    /// Puts something into the lane, in one of the ways that there are.
+    fn tell(&self, put: impl FnOnce(&mut Mail<u32, u32>) -> bool) {
+        let wake = put(&mut self.mail.lock());
+        if wake {
+            self.wake();
+        }
+    }
+
+    /// Turns until so many messages and events were handled; every second one blocks.
     fn run(&self, messages: usize, more: bool) -> Vec<u32> {
         *self.actor.lock() = Some(thread::current());
         let mut handled = Vec::new();
@@ -102,12 +116,21 @@ impl Mailbox {
         let mut blocked = false;
         self.idle();
         while handled.len() < messages {
-            let (message, last) = match batch.pop_front() {
-                Some(message) => (message, false),
+            let mut last = false;
+            let first = batch.pop_front().or_else(|| self.mail.lock().pop(|| more, &mut last));
+            let (message, last) = match first {
+                Some(message) => (message, last),
                 None => {
                     let (taken, admitted) = {
                         let mut mail = self.mail.lock();
-                        mail.take(self.begun.load(Ordering::Relaxed), &mut batch, more)
+                        let (begun, capacity) =
+                            (self.begun.load(Ordering::Relaxed), mail.capacity() as usize);
+                        let admits = mail.has_waiting() && mail.is_half_free(begun);
+                        let taken = mail.take(begun, &mut batch, more);
+                        assert!(mail.len(begun) <= capacity);
+                        assert!(!mail.has_waiting() || !mail.has_room());
+                        assert!(!admits || !mail.has_waiting() || mail.len(begun) + 1 >= capacity);
+                        taken
                     };
                     admitted.tell();
                     match taken {
@@ -118,7 +141,8 @@ impl Mailbox {
                             blocked = false;
                             continue;
                         }
-                        Taken::Event(_) | Taken::End => unreachable!("nobody sends events or closes"),
+                        Taken::Event(event) => (event, false),
+                        Taken::End => unreachable!("nobody closes"),
                     }
                 }
             };
@@ -177,6 +201,35 @@ fn mailbox_of_one_forgets_no_sender() {
 #[test]
 fn mailbox_of_two_forgets_no_sender() {
     everything_arrives("mailbox_of_two_forgets_no_sender", 2, true);
+}
+
+#[test]
+fn mailbox_of_two_lets_nobody_pass() {
+    everything_arrives("mailbox_of_two_lets_nobody_pass", 2, false);
+}
+
+/// Puts something into the lane, and says whether the actor has to be woken.
+type Tell = fn(&mut Mail<u32, u32>) -> bool;
+
+/// Whatever comes by the lane wakes the actor as well.
+#[test]
+fn mailbox_wakes_its_actor_for_events() {
+    model("mailbox_wakes_its_actor_for_events", || {
+        let ways: [Tell; 3] = [
+            |mail| mail.put_event(STOP).unwrap(),
+            |mail| mail.put_event_first(STOP).unwrap(),
+            |mail| mail.put_stop(Stop::Now).unwrap(),
+        ];
+        for put in ways {
+            let mail = Mailbox::new(8, Policy::Park);
+            let teller = {
+                let mail = mail.clone();
+                thread::spawn(move || mail.tell(put))
+            };
+            assert_eq!(mail.run(1, false), [STOP]);
+            teller.join().unwrap();
+        }
+    });
 }
 
 /// Senders that wait against the end of the actor, and against giving up: each message is handled, left, or given back.
@@ -238,7 +291,7 @@ fn mailbox_sender_against_death() {
     });
 }
 
-struct Idle;
+pub(crate) struct Idle;
 
 impl Actor for Idle {
     type Msg = u32;
@@ -249,8 +302,11 @@ impl Actor for Idle {
 }
 
 /// A model with a node. It runs on a thread that never ends: what the node leaves in that thread's own memory is given back under
-/// locks that are the checker's, for which it is too late then.
-fn model_of_node(name: &'static str, body: impl Fn() + Send + Sync + 'static) {
+/// locks that are the checker's, for which it is too late then. And there is one such model at a time: what a process has once, as
+/// its memory for stacks, is under locks of the checker's as well, which are for one model only.
+pub(crate) fn model_of_node(name: &'static str, body: impl Fn() + Send + Sync + 'static) {
+    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let (done, is_done) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         model(name, body);
@@ -263,12 +319,12 @@ fn model_of_node(name: &'static str, body: impl Fn() + Send + Sync + 'static) {
 }
 
 /// A node whose actors never run. It is leaked: to end it would run them.
-fn node() -> &'static LocalNode {
+pub(crate) fn node() -> &'static LocalNode {
     Box::leak(Box::new(Node::builder().build_current_thread().unwrap()))
 }
 
 /// The exits that an actor was told.
-fn exits(actor: &ActorRef<u32>) -> Vec<Exit> {
+pub(crate) fn exits(actor: &ActorRef<u32>) -> Vec<Exit> {
     let mut exits = Vec::new();
     let mut state = actor.0.lock();
     while let Some(event) = state.mail.take_event() {
@@ -279,26 +335,29 @@ fn exits(actor: &ActorRef<u32>) -> Vec<Exit> {
     exits
 }
 
-/// A link and a monitor against an end, which two make at once: one exit each.
+/// A link and a monitor against an end, which two make at once: one exit each, and one end.
 #[test]
 fn end_against_link_and_monitor() {
     model_of_node("end_against_link_and_monitor", || {
         let node = node();
         let (one, other) = (node.spawn(Idle).unwrap(), node.spawn(Idle).unwrap());
         one.0.lock().life.more().traps = true;
+        let lifecycle = node.lifecycle();
         let ends: Vec<_> = (0..2)
             .map(|_| {
                 let other = other.clone();
-                thread::spawn(move || end::bury(&*other.0, ExitReason::Killed))
+                thread::spawn(move || crate::end::bury(&*other.0, ExitReason::Killed))
             })
             .collect();
-        let linked = end::link(node.0, one.id(), other.id()).is_ok();
-        let MonitorId(monitor) = end::monitor(&*one.0, other.id());
+        let linked = crate::end::link(node.0, one.id(), other.id()).is_ok();
+        let MonitorId(monitor) = crate::end::monitor(&*one.0, other.id());
         ends.into_iter().for_each(|end| end.join().unwrap());
         let exits = exits(&one);
         let count = |relation| exits.iter().filter(|exit| exit.relation == relation).count();
         assert_eq!(count(Relation::Monitor(MonitorId(monitor))), 1);
         assert!(count(Relation::Link) <= 1 && (!linked || count(Relation::Link) == 1));
+        assert!(matches!(lifecycle.try_recv(), Ok(Some(Lifecycle::Ended { .. }))));
+        assert!(matches!(lifecycle.try_recv(), Ok(None)));
         assert!(one.0.lock().life.more().monitored.is_empty());
         assert!(one.0.lock().life.more().links.is_empty());
     });
@@ -324,13 +383,15 @@ fn send_against_stop_and_lookup() {
             let cell = actor.0.clone();
             thread::spawn(move || {
                 stop::stop(&*cell, ExitReason::Shutdown, true);
-                cell.close(ExitReason::Shutdown);
+                cell.close(ExitReason::Shutdown)
             })
         };
-        end::bury(&*actor.0, ExitReason::Killed);
+        crate::end::bury(&*actor.0, ExitReason::Killed);
         assert!(node.lookup("it").is_none());
         assert!(node.actor().name("it").spawn(Idle).is_ok(), "the name is free");
-        stopper.join().unwrap();
+        let reason = if stopper.join().unwrap() { ExitReason::Shutdown } else { ExitReason::Killed };
+        assert!(actor.is_dead());
+        assert_eq!(actor.0.reason(), reason);
         let accepted = sender.join().unwrap();
         // What was sent to the second of the name is in its mailbox.
         let second = node.lookup("it").and_then(|id| node.0.table.get(id)).unwrap();
