@@ -35,7 +35,7 @@ fn a_named_fiber_that_recurses_without_end_is_told_by_name_number_and_size() {
     let (number, _) = number.split_once('.').unwrap();
     let expected = format!("sinew: fiber \"parser\" (#{number}) overflowed its stack of 16 KiB: ");
     assert!(stderr.contains(&expected), "{stderr}");
-    assert!(stderr.contains("StackSize"), "it says what to do: {stderr}");
+    assert!(stderr.contains("builder().stack(..)"), "it says what to do: {stderr}");
 }
 
 #[test]
