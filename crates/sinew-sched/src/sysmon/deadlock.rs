@@ -144,15 +144,17 @@ impl Deadlocks {
         let (Some(threads), Some(caught)) = (threads(), caught_signals()) else {
             return vec!["whoever there is: the system does not say (/proc/self)".to_owned()];
         };
-        let (Some(still), true) = (&before, before == self.still()) else {
-            return vec!["somebody who went on while this was looked at".to_owned()];
-        };
-        let own = own_number();
-        let is_still = |thread: &Thread| thread.sleeps && still.threads.contains(&thread.number);
+        let (own, known) = (own_number(), before.as_ref().map_or(&[][..], |still| &still.threads));
+        let is_still = |thread: &Thread| thread.sleeps && known.contains(&thread.number);
         let others = threads.iter().filter(|thread| thread.number != own && !is_still(thread));
         let signals = (1..=64).filter(|signal| caught & !self.signals & 1 << (signal - 1) != 0);
         let signals = signals.map(|signal| format!("the handler of signal {signal}"));
-        others.map(|thread| format!("thread {} {:?}", thread.number, thread.name)).chain(signals).collect()
+        let others = others.map(|thread| format!("thread {} {:?}", thread.number, thread.name));
+        let mut holders: Vec<String> = others.chain(signals).collect();
+        if before.is_none() || before != self.still() {
+            holders.push("somebody who went on while this was looked at".to_owned());
+        }
+        holders
     }
 
     /// None if somebody is up.
@@ -166,16 +168,18 @@ impl Deadlocks {
 
 /// The threads of the process, none if the system does not say.
 fn threads() -> Option<Vec<Thread>> {
-    let threads = fs::read_dir("/proc/self/task").ok()?.map(|thread| {
-        let thread = thread.ok()?;
-        let stat = fs::read_to_string(thread.path().join("stat")).ok()?;
+    let mut threads = Vec::new();
+    for thread in fs::read_dir("/proc/self/task").ok()? {
+        let Ok(stat) = fs::read_to_string(thread.ok()?.path().join("stat")) else {
+            continue; // it has ended; if it has woken somebody, that one has got up
+        };
         // The name is in parentheses, and may have some itself; the state comes after it.
         let (start, rest) = stat.rsplit_once(')')?;
         let (number, name) = start.split_once('(')?;
         let sleeps = rest.trim_start().starts_with('S');
-        Some(Thread { number: number.trim().parse().ok()?, name: name.to_owned(), sleeps })
-    });
-    threads.collect()
+        threads.push(Thread { number: number.trim().parse().ok()?, name: name.to_owned(), sleeps });
+    }
+    Some(threads)
 }
 
 /// The signals that the process handles, a bit for each.
