@@ -6,10 +6,12 @@
 //! starting ──(`started` returns)──> running ──(it stops, fails, is stopped)──> ending ──(over)──> leaving ──(freed)──> dead
 //! ```
 //!
-//! From *ending* on the mailbox is closed and the reason is known. The step to *leaving* is made once, by the actor's own task at
-//! its end, or by whoever gives up waiting for it ([zombies](crate::stop)): it takes out everything that the actor has of the node,
-//! and whoever made it frees that, makes the step to *dead*, and tells those who are to be told. So there is one exit whatever
-//! races; and who hears of the end, or finds the actor dead, finds its names free.
+//! From *ending* on the mailbox is closed and the reason is known. First the actor's task drops the messages that are left there.
+//! That is code of theirs, which may take for ever: until it is over the actor can be killed, and given up. The step to *leaving*
+//! is made once, by the actor's task at its end, or by whoever gives up waiting for it ([zombies](crate::stop)): it takes out
+//! everything that the actor has of the node, and whoever made it frees that, makes the step to *dead*, and tells those who are to
+//! be told, which runs no code of others. So there is one exit whatever races; and who hears of the end, or finds the actor dead,
+//! finds its names free.
 //!
 //! Models: `end_is_seen_when_all_is_done`, `end_against_spawn`, `kill_against_spawn`, `send_against_stop_and_lookup`.
 
@@ -28,13 +30,14 @@ use sinew_sync::{Arc, ShortGuard, ShortLock};
 
 use crate::error::{SendError, Unsent};
 use crate::event::Event;
+use crate::failure;
 use crate::limits::Queued;
 use crate::mailbox::{Admitted, Mail, Put, Stop, Taken};
 use crate::message::Message;
 use crate::node::Inner;
 use crate::notice::{Handled, TypedNotice};
 use crate::stop::Patience;
-pub(crate) use any::{AnyCell, Buried, Seen};
+pub(crate) use any::{AnyCell, Burial, Buried, Left, Seen};
 
 /// What is the same for all types of messages.
 #[repr(C)]
@@ -123,14 +126,9 @@ pub(crate) struct More {
     pub(crate) killed: bool,
     /// Its spawn was refused: nobody ever knew of it.
     pub(crate) refused: bool,
-    /// Drops what was left in its mailbox, which runs foreign code.
-    pub(crate) left: Option<Leftovers>,
     /// What the one failed with whose place it has taken.
     pub(crate) last_error: Option<ExitReason>,
 }
-
-/// Drops messages, as part of the actor.
-pub(crate) type Leftovers = Box<dyn FnOnce(&Head) + Send>;
 
 impl Life {
     pub(crate) fn more(&mut self) -> &mut More {
@@ -477,9 +475,16 @@ impl Head {
     }
 
     /// Drops a message. A destructor that fails hurts nobody else.
-    #[cold]
     pub(crate) fn discard<T>(&self, message: T) {
-        crate::failure::contain("the destructor of a message", self, || drop(message));
+        failure::discard(self.node, self.id, message);
+    }
+
+    /// Drops messages by a task of their own, where their destructors would hold up others.
+    #[cold]
+    pub(crate) fn discard_elsewhere<T: Send + 'static>(&self, messages: Vec<T>) {
+        let (node, id) = (self.node, self.id);
+        let discard = move || messages.into_iter().for_each(|message| failure::discard(node, id, message));
+        node.handle.spawn(discard).detach();
     }
 
     pub(crate) fn task(&self) -> sinew_sched::TaskId {

@@ -8,10 +8,9 @@ use sinew_core::{ActorId, ExitReason};
 use sinew_sched::turn;
 use sinew_sync::Arc;
 
-use crate::cell::{AnyCell, Buried, Cell, Leftovers, More, Phase, Seen};
+use crate::cell::{AnyCell, Burial, Buried, Cell, Left, More, Phase, Seen};
 use crate::event::{Event, Exit, MonitorId, Relation};
 use crate::node::{Inner, Lifecycle};
-use crate::services::{Timers, release_timers};
 use crate::stop;
 
 /// The actor's `started` hook has returned.
@@ -48,47 +47,57 @@ fn tell_of_start(cell: &dyn AnyCell) {
     }
 }
 
-/// Publishes the end of an actor, if that was not done before.
-pub(crate) fn bury(cell: &dyn AnyCell, reason: ExitReason) {
-    if let Some(buried) = cell.bury(reason) {
-        publish(cell, buried);
-    } else {
+/// Ends an actor, by its task: drops what is left in its mailbox, and publishes its end if that was not done before.
+pub(crate) fn bury(cell: &dyn AnyCell, reason: &ExitReason) {
+    if !leave(cell, reason, |left| left.discard(cell.head())) {
         cell.head().node.zombies.remove(cell.head()); // it was given up, and has ended after all
     }
 }
 
-/// Publishes the end of an actor that does not end. Messages that it leaves behind run foreign code when they are dropped, which
-/// may take for ever: a task of its own does that, and nobody waits for it.
+/// Publishes the end of an actor that does not end. What it leaves behind is dropped by a task of its own, for which nobody waits.
 pub(crate) fn give_up(cell: &Arc<dyn AnyCell>) {
     let head = cell.head();
     head.node.zombies.add(head);
-    let Some(mut buried) = cell.bury(ExitReason::Killed) else {
-        return head.node.zombies.remove(head); // it has ended this moment
-    };
-    let left = buried.more.as_mut().map(|more| {
-        let timers = std::mem::take(&mut more.services.timers);
-        LeftBehind { cell: cell.clone(), timers, mail: more.left.take() }
-    });
-    publish(&**cell, buried);
-    if let Some(left) = left.filter(|left| !left.timers.is_empty() || left.mail.is_some()) {
+    let (has_left, left) = end_without(cell);
+    if !has_left {
+        head.node.zombies.remove(head); // it has ended this moment
+    }
+    if !left.is_empty() {
         head.node.handle.spawn(move || drop(left)).detach();
     }
 }
 
-/// Messages of an actor that was given up, in its mailbox and with its timers.
-struct LeftBehind {
+/// Publishes the end of an actor as its task would, but for what it leaves behind. Says whether it has done that.
+pub(crate) fn end_without(cell: &Arc<dyn AnyCell>) -> (bool, Vec<LeftBehind>) {
+    let mut behind = Vec::new();
+    let ended = leave(&**cell, &ExitReason::Killed, |left| {
+        behind.push(LeftBehind { cell: cell.clone(), left: Some(left) });
+    });
+    (ended, behind)
+}
+
+/// What an actor has left behind whose end was published by another. It is dropped with care.
+pub(crate) struct LeftBehind {
     cell: Arc<dyn AnyCell>,
-    timers: Timers,
-    mail: Option<Leftovers>,
+    left: Option<Left>,
 }
 
 impl Drop for LeftBehind {
     fn drop(&mut self) {
-        release_timers(std::mem::take(&mut self.timers), self.cell.head());
-        if let Some(mail) = self.mail.take() {
-            mail(self.cell.head());
+        self.left.take().into_iter().for_each(|left| left.discard(self.cell.head()));
+    }
+}
+
+/// Has an actor leave, and publishes its end. False if another has done so.
+fn leave(cell: &dyn AnyCell, reason: &ExitReason, mut first: impl FnMut(Left)) -> bool {
+    loop {
+        match cell.bury(reason) {
+            Burial::Left(left) => first(left),
+            Burial::Leaving(buried) => break publish(cell, buried),
+            Burial::Done => return false,
         }
     }
+    true
 }
 
 fn publish(cell: &dyn AnyCell, Buried { reason, more }: Buried) {
@@ -108,7 +117,7 @@ fn publish(cell: &dyn AnyCell, Buried { reason, more }: Buried) {
 /// Frees what an actor has that has ended, and tells all who have to do with it. Returns its name.
 fn tell_all(cell: &dyn AnyCell, more: More, reason: &ExitReason) -> Option<Box<str>> {
     let (head, node) = (cell.head(), cell.head().node);
-    let More { name, parent, children, monitored, services, left, .. } = more;
+    let More { name, parent, children, monitored, services, .. } = more;
     services.release(head);
     for child in children {
         if let Some(child) = node.table.get(child) {
@@ -119,9 +128,6 @@ fn tell_all(cell: &dyn AnyCell, more: More, reason: &ExitReason) -> Option<Box<s
         if let Some(target) = node.table.get(target) {
             target.life(|life| life.more.as_mut().and_then(|more| more.monitors.remove(&monitor)));
         }
-    }
-    if let Some(left) = left {
-        left(head);
     }
     let task = cell.life(|life| life.task.take()); // until now it could be killed
     drop(task);

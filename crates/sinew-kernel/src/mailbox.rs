@@ -154,14 +154,11 @@ impl<M> Admitted<M> {
 pub(crate) struct Refused<M>(VecDeque<Waiting<M>>);
 
 impl<M> Refused<M> {
-    /// A message whose sender has just unwound is for `discard`.
+    /// Returns the messages of senders that have just unwound, to be dropped.
     #[cold]
-    pub(crate) fn tell(self, discard: impl Fn(M)) {
-        for Waiting { message, admitted, .. } in self.0 {
-            if let Err(error) = admitted.send(Some(message)) {
-                error.item.into_iter().for_each(&discard);
-            }
-        }
+    pub(crate) fn tell(self) -> Vec<M> {
+        let sent = self.0.into_iter().map(|waiting| waiting.admitted.send(Some(waiting.message)));
+        sent.filter_map(|sent| sent.err()?.item).collect()
     }
 }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use sinew_core::{ActorId, ExitReason, Instant, Kind, Level, NodeId, Strategy};
 use sinew_sched::chan::{Receiver, oneshot};
 use sinew_sched::{CurrentThread, Handle, Report, Runtime};
-use sinew_sync::Mutex;
 use sinew_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use sinew_sync::{Mutex, thread};
 
 use crate::actor::Actor;
 use crate::actor_ref::ActorRef;
@@ -33,6 +33,9 @@ use crate::store::{State, Store};
 use crate::supervisor::Supervisor;
 use crate::table::Table;
 use crate::timers::{Fire, Timers};
+
+/// How long the drop of a node waits for each of its steps.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What all parts of a node share. It is never freed, so that references to actors need not count it.
 pub(crate) struct Inner {
@@ -368,7 +371,8 @@ impl Node {
     }
 
     /// Stops all actors and waits for them up to `grace`, then shuts the runtime down, which cancels and kills what is left, and
-    /// waits as long again for each.
+    /// waits as long again for each. Then whoever waits for an actor is told of its end, whatever still runs on, and messages that were
+    /// left behind are dropped, for which it waits as long again.
     pub fn shutdown(mut self, grace: Duration) -> Report {
         self.end(grace)
     }
@@ -376,7 +380,7 @@ impl Node {
     fn end(&mut self, grace: Duration) -> Report {
         self.node.stop_all(grace);
         let report = self.runtime.take().expect("it ends once").shutdown(grace);
-        self.node.bury_all();
+        self.node.bury_all(grace);
         report
     }
 }
@@ -384,7 +388,7 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         if self.runtime.is_some() {
-            let _ = self.end(Duration::from_secs(5)); // nobody is there to be told
+            let _ = self.end(PATIENCE); // nobody is there to be told
         }
     }
 }
@@ -430,7 +434,7 @@ impl LocalNode {
         let node = self.node;
         let _ = self.runtime().run(move || node.stop_all(grace)); // it is refused on a thread that unwinds
         let report = self.runtime.take().expect("it ends once").shutdown(grace);
-        node.bury_all();
+        node.bury_all(grace);
         report
     }
 }
@@ -440,7 +444,7 @@ impl Drop for LocalNode {
         if let Some(runtime) = self.runtime.take() {
             self.node.ask_all();
             drop(runtime);
-            self.node.bury_all();
+            self.node.bury_all(PATIENCE);
         }
     }
 }
@@ -566,11 +570,22 @@ impl NodeRef {
         }
     }
 
-    /// The runtime has ended: so have all actors, and those who wait for them are told, whatever still runs on.
-    fn bury_all(self) {
-        *self.0.store.lock() = Store::in_memory(); // the node is never freed, and the file is to be closed
-        for cell in self.0.table.all() {
-            end::bury(&*cell, ExitReason::Killed);
+    /// The runtime has ended: so have all actors, and those who wait for them are told, whatever still runs on. Messages that they
+    /// leave behind run foreign code when they are dropped: a thread of its own does that, and is waited for up to `grace`.
+    fn bury_all(self, grace: Duration) {
+        let store = std::mem::replace(&mut *self.0.store.lock(), Store::in_memory());
+        drop(store); // the node is never freed, and the file is to be closed
+        let left: Vec<_> = self.0.table.all().iter().flat_map(|cell| end::end_without(cell).1).collect();
+        if left.is_empty() {
+            return;
+        }
+        let (done, mut is_done) = oneshot::channel();
+        let drops = thread::Builder::new().name("sinew-left".to_owned()).spawn(move || {
+            drop(left);
+            let _ = done.send(()); // nobody may wait any more
+        });
+        if drops.is_ok() {
+            let _ = is_done.recv_timeout(grace);
         }
     }
 

@@ -272,6 +272,6 @@ where
         self.cell.close(reason.clone());
         let body = self.body.take();
         failure::contain("the destructor", &self.cell.head, || drop(body));
-        end::bury(&*self.cell, reason);
+        end::bury(&*self.cell, &reason);
     }
 }

@@ -284,6 +284,6 @@ impl<B: Body> Turn for Run<B> {
         if mem::needs_drop::<B>() {
             failure::contain("the destructor", &self.cell.head, || *body = None);
         }
-        end::bury(&*self.cell, reason);
+        end::bury(&*self.cell, &reason);
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct Owned {
 }
 
 impl Owned {
-    /// Frees it all.
+    /// Frees it all but the timers, which run code of the actor's: they have gone with its mailbox.
     pub(crate) fn release(self, head: &Head) {
         if self.named {
             head.node.names.release(head);
@@ -37,7 +37,6 @@ impl Owned {
         if !self.groups.is_empty() {
             head.node.groups.release(&self.groups, head.id);
         }
-        release_timers(self.timers, head);
         self.watches.values().for_each(|watch| watch.end());
     }
 }

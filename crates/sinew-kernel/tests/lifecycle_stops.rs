@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use kit::{Hooked, Notes, Work, act, keeper, local, noting, spin_until, wait, with_node, with_nodes};
-use sinew_kernel::{Actor, ActorRef, Ctx, ExitReason, Flow, Unsent};
+use sinew_kernel::{ActorRef, ExitReason, Flow, Unsent};
 use sinew_sched::sleep;
 
 // L4, D3
@@ -354,31 +354,59 @@ fn a_storm_of_spawns_sends_stops_and_kills_loses_no_message() {
     });
 }
 
+/// Notes, when it is dropped, what there still is of its actor.
+struct Left(&'static str, Seen);
+
+type Seen = Arc<dyn Fn(&'static str) + Send + Sync>;
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        (self.1)(self.0);
+    }
+}
+
+// L25
 #[test]
-fn the_state_of_an_actor_is_dropped_before_its_end_is_told() {
-    struct State(Arc<Mutex<Vec<bool>>>, Option<ActorRef<u64>>);
-    impl Actor for State {
-        type Msg = u64;
-        fn started(&mut self, ctx: &mut Ctx<u64>) -> Flow {
-            self.1 = Some(ctx.me());
-            Flow::Stop
-        }
-        fn handle(&mut self, _: u64, _: &mut Ctx<u64>) -> Flow {
-            Flow::Continue
-        }
-    }
-    impl Drop for State {
-        fn drop(&mut self) {
-            let is_dead = self.1.as_ref().is_some_and(ActorRef::is_dead);
-            self.0.lock().unwrap().push(is_dead);
-        }
-    }
+fn an_end_is_cleaned_up_in_the_documented_order() {
     let (node, _clock) = local();
-    let was_dead = Arc::new(Mutex::new(Vec::new()));
-    let actor = node.spawn(State(was_dead.clone(), None)).unwrap();
+    let (by_ref, notes) = (kit::ByRef::node_ref(&node), Arc::new(Mutex::new(Vec::new())));
+    let seen: Seen = {
+        let notes = notes.clone();
+        Arc::new(move |what| {
+            let (named, members) = (by_ref.lookup("it").is_some(), by_ref.group("all").members().len());
+            notes.lock().unwrap().push((what, named, members));
+        })
+    };
+    let (told, dropped) = (seen.clone(), Left("state", seen.clone()));
+    let (timer, letter) = (Left("timer", seen.clone()), Left("letter", seen));
+    let mut timer = Some(timer);
+    let actor = Hooked::<Option<Left>>::new(|_, _| Flow::Stop)
+        .started(move |(), ctx| {
+            ctx.join_group("all").unwrap();
+            ctx.send_after(Duration::from_secs(3600), timer.take()).unwrap();
+            Flow::Continue
+        })
+        .dropped(|| drop(dropped));
+    let (mut child, (spawned, is_spawned)) = (Some(actor), mpsc::channel());
+    let parent = Hooked::<()>::new(|(), _| Flow::Continue)
+        .started(move |(), ctx| {
+            let child = ctx.child().name("it").spawn(child.take().unwrap()).unwrap();
+            spawned.send(child).unwrap();
+            Flow::Continue
+        })
+        .exit_of(move |_, _| {
+            told("parent");
+            Flow::Continue
+        });
+    node.spawn(parent).unwrap();
+    node.run_until_idle();
+    let actor = is_spawned.recv().unwrap();
+    actor.tell(None).unwrap();
+    actor.tell(Some(letter)).unwrap();
     node.run_until_idle();
     assert!(actor.is_dead());
-    assert_eq!(*was_dead.lock().unwrap(), [false]);
+    let order = [("state", true, 1), ("timer", true, 1), ("letter", true, 1), ("parent", false, 0)];
+    assert_eq!(*notes.lock().unwrap(), order);
 }
 
 #[test]

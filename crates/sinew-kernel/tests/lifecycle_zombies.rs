@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use kit::{Hooked, Watchdog, Work, act, keeper, spin_until};
-use sinew_kernel::{Ctx, Exit, ExitReason, Flow, Node};
+use kit::{Hooked, Watchdog, Work, act, keeper, spin_until, wait};
+use sinew_kernel::{ActorRef, Ctx, Exit, ExitReason, Flow, Node};
 use sinew_sched::{ManualClock, Runtime};
 
 // L15, T7
@@ -77,7 +77,7 @@ struct Heavy {
 
 impl Drop for Heavy {
     fn drop(&mut self) {
-        self.entered.send(()).unwrap();
+        let _ = self.entered.send(()); // not everybody wants to know
         spin_until(|| self.go.load(Ordering::Acquire));
     }
 }
@@ -139,4 +139,88 @@ fn messages_that_a_zombie_leaves_behind_hold_up_neither_its_end_nor_any_timer() 
         go.store(true, Ordering::Release);
         assert!(is_dropped.recv().is_err(), "it was dropped twice");
     }
+}
+
+/// Has an actor end by itself with a message in its mailbox whose destructor does not return before it is told to.
+fn left_behind(node: &Node) -> (ActorRef<Work>, Arc<AtomicBool>) {
+    let go = Arc::new(AtomicBool::new(false));
+    let (drops, is_dropped) = mpsc::channel();
+    let actor = node.spawn(keeper().0).unwrap();
+    let (gate, key, entered) = wait();
+    actor.tell(gate).unwrap();
+    entered.recv().unwrap();
+    actor.tell(act(|_| Flow::Stop)).unwrap();
+    let heavy = Heavy { entered: drops, go: go.clone() };
+    let left = act(move |_| {
+        drop(heavy);
+        Flow::Continue
+    });
+    actor.tell(left).unwrap();
+    key.open();
+    is_dropped.recv().unwrap();
+    (actor, go)
+}
+
+// L24
+#[test]
+fn an_actor_that_cannot_drop_what_is_left_in_its_mailbox_is_stopped_and_killed_like_any_other() {
+    for stops in [false, true] {
+        let _watchdog = Watchdog::new(format!("by a stop: {stops}"));
+        let clock = ManualClock::new();
+        clock.hold(true);
+        let runtime = Runtime::builder().workers(2).manual_clock(&clock);
+        let node = Node::builder().runtime(runtime).build().unwrap();
+        let (actor, go) = left_behind(&node);
+        assert!(!actor.is_dead());
+        if stops {
+            actor.stop()
+        } else {
+            actor.kill()
+        }
+        while actor.join_timeout(Duration::from_millis(1)).unwrap().is_none() {
+            clock.advance(Duration::from_secs(6));
+        }
+        assert_eq!(node.zombies(), [actor.id()]);
+        assert_eq!(node.dead_letter_count(), 1);
+        go.store(true, Ordering::Release);
+        spin_until(|| node.zombies().is_empty());
+    }
+}
+
+// H9
+#[test]
+fn messages_that_are_left_behind_hold_up_no_shutdown() {
+    for running in [false, true] {
+        let _watchdog = Watchdog::new(format!("in a handler: {running}"));
+        let node = Node::builder().runtime(Runtime::builder().workers(2)).build().unwrap();
+        let (actor, go) = if running { computing(&node) } else { left_behind(&node) };
+        let joins = actor.clone();
+        let joiner = std::thread::spawn(move || joins.join().unwrap());
+        let report = node.shutdown(Duration::from_millis(50));
+        assert_eq!(report.left, 1);
+        joiner.join().unwrap();
+        go.store(true, Ordering::Release);
+    }
+}
+
+/// Has an actor compute until it is told to stop, with such a message in its mailbox.
+fn computing(node: &Node) -> (ActorRef<Work>, Arc<AtomicBool>) {
+    let go = Arc::new(AtomicBool::new(false));
+    let (entered, has_entered) = mpsc::channel();
+    let actor = node.spawn(keeper().0).unwrap();
+    let wait_for = go.clone();
+    let computes = act(move |_| {
+        entered.send(()).unwrap();
+        spin_until(|| wait_for.load(Ordering::Acquire));
+        Flow::Continue
+    });
+    actor.tell(computes).unwrap();
+    has_entered.recv().unwrap();
+    let heavy = Heavy { entered: mpsc::channel().0, go: go.clone() };
+    let left = act(move |_| {
+        drop(heavy);
+        Flow::Continue
+    });
+    actor.tell(left).unwrap();
+    (actor, go)
 }

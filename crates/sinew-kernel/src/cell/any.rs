@@ -1,6 +1,7 @@
 //! An actor, whatever the type of its messages: what the node does with it, and how it ends.
 
 use std::any::Any;
+use std::mem;
 use std::panic::Location;
 
 use sinew_core::{ActorId, ExitReason};
@@ -9,8 +10,9 @@ use sinew_sync::Arc;
 use super::{Cell, Entry, Head, LANE, Lane, Life, More, Phase, untyped};
 use crate::error::SendError;
 use crate::event::Event;
-use crate::mailbox::Stop;
+use crate::mailbox::{Refused, Stop};
 use crate::message::Message;
+use crate::services::{Timers, release_timers};
 use crate::stop::Patience;
 
 /// An actor, whatever the type of its messages.
@@ -29,8 +31,8 @@ pub(crate) trait AnyCell: Send + Sync {
     /// Puts an event into the lane. It is given back if the actor ends.
     fn push_event(&self, event: Event) -> Result<(), Event>;
 
-    /// Asks it to end, and says how long it may take. None if it has ended, or is about to; and one that may take no time at all
-    /// is not asked.
+    /// Asks it to end, and says how long it may take. None if it has ended, or is leaving; and one that may take no time at all is
+    /// not asked.
     fn ask_to_end(&self, reason: ExitReason, drain: bool) -> Option<Patience>;
 
     /// Does something with its life, under its lock: `what` runs no foreign code, and takes no other lock.
@@ -40,12 +42,36 @@ pub(crate) trait AnyCell: Send + Sync {
     /// still takes the place of a reason that is none.
     fn close(&self, reason: ExitReason) -> bool;
 
-    /// The step to leaving: whoever makes it gets what is to be freed. It ends for the reason for which it was closed, if it was. What
-    /// was left in its mailbox is a dead letter.
-    fn bury(&self, reason: ExitReason) -> Option<Buried>;
+    /// The step to leaving, if nothing is left in its mailbox: whoever makes it gets what is to be freed. The actor ends for the
+    /// reason for which it was closed, if it was, else for this one.
+    fn bury(&self, reason: &ExitReason) -> Burial;
 
     /// For onlookers.
     fn see(&self) -> Seen;
+}
+
+/// How far the burial of an actor has come.
+pub(crate) enum Burial {
+    /// These come first; then it is to be tried again. Its mailbox is closed for good, and those in it are dead letters.
+    Left(Left),
+    /// It is leaving.
+    Leaving(Buried),
+    /// It was leaving before.
+    Done,
+}
+
+/// Messages that an actor leaves behind, in its mailbox and with its timers. To drop them runs foreign code.
+pub(crate) struct Left {
+    mail: Box<dyn FnOnce(&Head) + Send>,
+    timers: Timers,
+}
+
+impl Left {
+    /// Drops them, as part of the actor.
+    pub(crate) fn discard(self, head: &Head) {
+        release_timers(self.timers, head);
+        (self.mail)(head);
+    }
 }
 
 /// What is told of an actor that has ended, and to whom.
@@ -121,10 +147,14 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
             ExitReason::Shutdown => state.mail.put_stop(if drain { Stop::Drain } else { Stop::Now }).ok(),
             reason => state.mail.put_event(Lane::Event(Event::Stop { reason, drain })).ok(),
         };
-        let wake = put?;
-        self.set_flag(LANE);
+        match put {
+            Some(_) => self.set_flag(LANE),
+            // It drops what was left in its mailbox, and has to get done with that.
+            None if state.life.phase < Phase::Leaving => (),
+            None => return None,
+        }
         drop(state);
-        if wake {
+        if put == Some(true) {
             self.head.waker.wake();
         }
         Some(patience)
@@ -149,54 +179,59 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
         let refused = state.mail.close();
         self.set_flags(&state.mail);
         drop(state);
-        refused.into_iter().for_each(|refused| refused.tell(|message| self.head.discard(message)));
+        let unwound = refused.map(Refused::tell).unwrap_or_default();
+        if !unwound.is_empty() {
+            self.head.discard_elsewhere(unwound);
+        }
         true
     }
 
-    fn bury(&self, reason: ExitReason) -> Option<Buried> {
+    fn bury(&self, reason: &ExitReason) -> Burial {
         let mut state = self.lock();
         if state.life.phase >= Phase::Leaving {
-            return None;
+            return Burial::Done;
         }
         if state.life.phase < Phase::Ending {
-            state.life.set_reason(reason);
+            state.life.phase = Phase::Ending;
+            state.life.set_reason(reason.clone());
         }
         let reason = state.life.reason();
         let refused = state.mail.close();
-        let left = state.mail.drain();
-        let has_left = left.as_ref().is_some_and(|(queue, lane)| !queue.is_empty() || !lane.is_empty());
+        let (queue, lane) = state.mail.drain().unwrap_or_default();
+        let timers = state.life.more.as_mut().map(|more| mem::take(&mut more.services.timers));
+        let timers = timers.unwrap_or_default();
+        self.set_flags(&state.mail);
+        if refused.is_some() || !queue.is_empty() || !lane.is_empty() || !timers.is_empty() {
+            drop(state);
+            let unwound = refused.map(Refused::tell).unwrap_or_default();
+            let dead = &self.head.node.dead_letters;
+            queue.iter().for_each(|entry| dead.unhandled(&self.head, entry.letter(), &reason));
+            let mail = Box::new(move |head: &Head| {
+                queue.into_iter().chain(unwound).for_each(|entry| head.discard(entry));
+                lane.into_iter().for_each(|event| head.discard(event));
+            });
+            return Burial::Left(Left { mail, timers });
+        }
         let (mut more, mut task) = (state.life.more.take(), None);
-        if more.is_none() && !has_left {
-            // One that nobody has to do with leaves nothing behind.
-            state.life.phase = Phase::Dead;
-            task = state.life.task.take();
-        } else {
+        if let Some(more) = &mut more {
             state.life.phase = Phase::Leaving;
             // Those who are to be told stay until it is dead.
-            let (more, left) = (more.get_or_insert_default(), state.life.more());
-            left.links = std::mem::take(&mut more.links);
-            left.monitors = std::mem::take(&mut more.monitors);
-            left.waits = std::mem::take(&mut more.waits);
+            let stay = state.life.more();
+            stay.links = mem::take(&mut more.links);
+            stay.monitors = mem::take(&mut more.monitors);
+            stay.waits = mem::take(&mut more.waits);
             state.life.set_reason(reason.clone()); // for those who ask later
+        } else {
+            // Nobody has to do with it.
+            state.life.phase = Phase::Dead;
+            task = state.life.task.take();
         }
-        self.set_flags(&state.mail);
         drop(state);
+        drop((queue, task)); // the memory of one, the handle of the other
         if more.as_ref().is_none_or(|more| !more.refused) {
             self.head.node.books.close(self.head.handled(), self.head.has_failed());
         }
-        drop(task);
-        refused.into_iter().for_each(|refused| refused.tell(|message| self.head.discard(message)));
-        if let Some((queue, lane)) = left.filter(|_| has_left)
-            && let Some(more) = &mut more
-        {
-            let dead = &self.head.node.dead_letters;
-            queue.iter().for_each(|entry| dead.unhandled(&self.head, entry.letter(), &reason));
-            more.left = Some(Box::new(move |head| {
-                queue.into_iter().for_each(|entry| head.discard(entry));
-                lane.into_iter().for_each(|event| head.discard(event));
-            }));
-        }
-        Some(Buried { reason, more })
+        Burial::Leaving(Buried { reason, more })
     }
 
     fn see(&self) -> Seen {

@@ -46,7 +46,7 @@ fn run(node: &LocalNode, run: &Run<Machine>, supervisor: &ActorRef<Command>) {
         turns += 1;
         for child in children(node, supervisor) {
             if child.asked().is_some() && turns % 3 == 0 {
-                end::bury(&*child, ExitReason::Shutdown);
+                end::bury(&*child, &ExitReason::Shutdown);
             }
         }
         thread::yield_now();
@@ -63,7 +63,7 @@ fn supervisor_stop_against_restart() {
         let child = children(node, &supervisor).remove(0);
         let fails = thread::spawn(move || {
             end::started(&*child);
-            end::bury(&*child, ExitReason::Killed);
+            end::bury(&*child, &ExitReason::Killed);
         });
         let stops = {
             let supervisor = supervisor.clone();
@@ -93,7 +93,7 @@ fn supervisor_stop_against_delayed_restart() {
         end::started(&*child);
         assert_eq!(turns.turn(), After::Idle);
         end::started(&*children(node, &supervisor).remove(1));
-        end::bury(&*child, ExitReason::Killed);
+        end::bury(&*child, &ExitReason::Killed);
         assert_eq!(turns.turn(), After::Idle);
         let clock = {
             let (node, now) = (**node, node.0.handle.now() + 2 * second);

@@ -21,7 +21,7 @@ use crate::mailbox::Taken;
 /// Has an actor end, by a thread of its own.
 fn ends<M: Send + 'static>(actor: &ActorRef<M>) -> thread::JoinHandle<()> {
     let actor = actor.clone();
-    thread::spawn(move || bury(&*actor.0, ExitReason::Killed))
+    thread::spawn(move || bury(&*actor.0, &ExitReason::Killed))
 }
 
 /// Waits until the end of an actor has begun: random schedules seldom come to what happens late in it.
@@ -72,7 +72,7 @@ fn end_of_whoever_monitors() {
         let node = node();
         let (one, other) = (node.spawn(Idle).unwrap(), node.spawn(Idle).unwrap());
         monitor(&*one.0, other.id());
-        bury(&*one.0, ExitReason::Killed);
+        bury(&*one.0, &ExitReason::Killed);
         assert!(other.0.lock().life.more().monitors.is_empty());
     });
 }
@@ -91,19 +91,21 @@ fn end_against_demonitor() {
     });
 }
 
-/// One that is given up and ends at this moment: its end is told once, and it is no zombie.
+/// One that is given up and ends at this moment: its end is told once, it is no zombie, and what it leaves behind is a dead letter.
 #[test]
 fn end_against_give_up() {
     model_of_node("end_against_give_up", || {
         let node = node();
         let (one, other) = (node.spawn(Idle).unwrap(), node.spawn(Idle).unwrap());
+        other.tell(1).unwrap();
         monitor(&*one.0, other.id());
         let cell = node.0.table.get(other.id()).unwrap();
         let gives_up = thread::spawn(move || give_up(&cell));
-        bury(&*other.0, ExitReason::Killed);
+        bury(&*other.0, &ExitReason::Killed);
         gives_up.join().unwrap();
         assert_eq!(exits(&one).len(), 1);
         assert_eq!(node.zombies(), []);
+        assert_eq!(node.dead_letter_count(), 1);
     });
 }
 
@@ -165,7 +167,7 @@ fn end_of_parent_against_spawn() {
                     while node.actor_count() < actors {
                         thread::yield_now();
                     }
-                    bury(&*parent.0, ExitReason::Killed);
+                    bury(&*parent.0, &ExitReason::Killed);
                 })
             };
             let child = node.actor().child_of(parent.id()).spawn(Idle);
@@ -188,7 +190,7 @@ fn end_against_senders() {
             let actor = actor.clone();
             thread::spawn(move || actor.tell(1).is_ok())
         });
-        bury(&*actor.0, ExitReason::Killed);
+        bury(&*actor.0, &ExitReason::Killed);
         let accepted = senders.map(|sender| u64::from(sender.join().unwrap()));
         assert_eq!(node.dead_letter_count(), accepted[0] + accepted[1]);
     });
@@ -226,7 +228,7 @@ fn end_against_spawn() {
                         None => thread::yield_now(),
                     }
                 };
-                bury(&*cell, ExitReason::Killed);
+                bury(&*cell, &ExitReason::Killed);
             })
         };
         let actor = node.actor().name("it").spawn(Idle).unwrap();
@@ -297,7 +299,7 @@ fn questions_are_answered(name: &'static str, capacity: u32) {
             entry.open().unwrap().send(42);
             answered += 1;
         }
-        bury(&*actor.0, ExitReason::Killed);
+        bury(&*actor.0, &ExitReason::Killed);
         for ask in asks {
             match ask.join().unwrap() {
                 Ok(answer) => {

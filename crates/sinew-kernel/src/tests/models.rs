@@ -18,7 +18,7 @@ use crate::actor::{Actor, Flow};
 use crate::cell::AnyCell;
 use crate::ctx::Ctx;
 use crate::event::{Event, Exit, MonitorId, Relation};
-use crate::mailbox::{Mail, Policy, Put, Stop, Taken};
+use crate::mailbox::{Mail, Policy, Put, Refused, Stop, Taken};
 use crate::node::{Lifecycle, LocalNode, Node};
 use crate::{ActorRef, stop};
 
@@ -281,7 +281,7 @@ fn mailbox_sender_against_death() {
             let mut mail = mail.mail.lock();
             (mail.close(), mail.drain())
         };
-        refused.into_iter().for_each(|refused| refused.tell(drop));
+        refused.map(Refused::tell);
         found.extend(left.into_iter().flat_map(|(queue, _)| queue));
         for sender in senders.into_iter().chain([quitter]) {
             found.extend(sender.join().unwrap());
@@ -346,7 +346,7 @@ fn end_against_link_and_monitor() {
         let ends: Vec<_> = (0..2)
             .map(|_| {
                 let other = other.clone();
-                thread::spawn(move || crate::end::bury(&*other.0, ExitReason::Killed))
+                thread::spawn(move || crate::end::bury(&*other.0, &ExitReason::Killed))
             })
             .collect();
         let linked = crate::end::link(node.0, one.id(), other.id()).is_ok();
@@ -386,7 +386,7 @@ fn send_against_stop_and_lookup() {
                 cell.close(ExitReason::Shutdown)
             })
         };
-        crate::end::bury(&*actor.0, ExitReason::Killed);
+        crate::end::bury(&*actor.0, &ExitReason::Killed);
         assert!(node.lookup("it").is_none());
         assert!(node.actor().name("it").spawn(Idle).is_ok(), "the name is free");
         let reason = if stopper.join().unwrap() { ExitReason::Shutdown } else { ExitReason::Killed };

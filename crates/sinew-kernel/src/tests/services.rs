@@ -21,7 +21,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Has an actor end while it, or somebody else, does something `meanwhile`.
 fn ends_while(actor: &ActorRef<u32>, meanwhile: impl FnOnce()) {
     let cell = actor.0.clone();
-    let end = thread::spawn(move || bury(&*cell, ExitReason::Killed));
+    let end = thread::spawn(move || bury(&*cell, &ExitReason::Killed));
     meanwhile();
     end.join().unwrap();
 }
@@ -246,7 +246,7 @@ fn shutdown_against_end() {
                 while actor.0.asked().is_none() {
                     thread::yield_now();
                 }
-                bury(&*actor.0, ExitReason::Killed);
+                bury(&*actor.0, &ExitReason::Killed);
             })
         });
         node.stop_all(Duration::MAX);
