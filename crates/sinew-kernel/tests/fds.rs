@@ -90,6 +90,7 @@ fn an_actor_is_told_again_as_long_as_a_descriptor_is_ready() {
     });
 }
 
+// T8
 #[test]
 fn an_actor_is_not_told_again_before_it_has_handled_the_last_event() {
     struct Slow(PipeReader, u32);
@@ -139,6 +140,7 @@ fn a_process_that_wants_something_else_does_not_pile_events_up() {
     });
 }
 
+// T9
 #[test]
 fn another_watch_of_a_descriptor_takes_the_place_of_the_first() {
     with_process(|process| {
@@ -192,6 +194,7 @@ fn a_descriptor_may_be_closed_and_its_number_used_again_once_its_watch_is_taken_
     });
 }
 
+// T10
 #[test]
 fn only_its_owner_takes_a_watch_back_and_two_actors_watch_one_descriptor() {
     for workers in [1, 2, 8] {
@@ -277,6 +280,7 @@ fn the_last_event_of_a_descriptor_that_is_closed_says_so() {
     });
 }
 
+// T11
 #[test]
 fn watches_are_gone_when_the_end_of_their_actor_is_told() {
     for workers in [1, 2, 8] {

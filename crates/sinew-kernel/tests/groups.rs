@@ -90,6 +90,7 @@ fn sent(accepted: usize, refused: usize) -> Sent {
     Sent { accepted, refused }
 }
 
+// N8
 #[test]
 fn what_is_sent_to_all_reaches_every_member_and_nobody_else() {
     let test = Test::new(2);
@@ -112,6 +113,7 @@ fn what_is_sent_to_all_reaches_every_member_and_nobody_else() {
     assert!(test.told.try_recv().is_err());
 }
 
+// N9
 #[test]
 fn what_is_sent_to_one_goes_round_the_members() {
     let test = Test::new(2);
@@ -207,6 +209,7 @@ fn a_group_is_called_as_actors_are() {
     assert_eq!(process.unwrap().join().unwrap(), ExitReason::Normal);
 }
 
+// N10
 #[test]
 fn an_actor_has_left_its_groups_when_its_end_is_told() {
     for workers in [1, 2, 8] {

@@ -50,6 +50,7 @@ fn finish<M: Send + 'static>(actor: &ActorRef<M>, open: oneshot::Sender<()>) {
     assert_eq!(actor.node().dead_letter_count(), 0);
 }
 
+// O13
 #[test]
 fn bytes_beyond_the_limit_are_refused_and_the_message_comes_back() {
     let node = node(2, 1000);

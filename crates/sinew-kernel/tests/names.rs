@@ -48,6 +48,7 @@ fn received<T>(receiver: &mpsc::Receiver<T>) -> T {
     receiver.recv_timeout(Duration::from_secs(60)).expect("it was sent")
 }
 
+// N1
 #[test]
 fn a_name_leads_to_the_actor_that_has_it() {
     let node = Node::new();
@@ -59,6 +60,7 @@ fn a_name_leads_to_the_actor_that_has_it() {
     assert_eq!(node.names_of(actor.id()), ["counter".into()]);
 }
 
+// N2
 #[test]
 fn a_second_actor_is_refused_a_name_and_the_first_keeps_it() {
     let node = Node::new();
@@ -73,6 +75,7 @@ fn a_second_actor_is_refused_a_name_and_the_first_keeps_it() {
     assert_eq!(node.names_of(second.id()), []);
 }
 
+// N3
 #[test]
 fn a_name_has_1_to_63_bytes_and_no_nul() {
     let node = Node::new();
@@ -139,6 +142,7 @@ fn a_name_that_an_actor_gets_while_it_ends_is_free_when_its_end_is_told() {
     assert_eq!((node.list(""), node.mounts()), (vec![], vec![]));
 }
 
+// L21
 #[test]
 fn an_actor_has_many_names_and_all_are_free_when_its_end_is_told() {
     for workers in [1, 2, 8] {
@@ -158,6 +162,7 @@ fn an_actor_has_many_names_and_all_are_free_when_its_end_is_told() {
     }
 }
 
+// N4
 #[test]
 fn no_name_outlives_its_actor_whoever_registers_it_meanwhile() {
     for workers in [1, 2, 8] {
@@ -180,6 +185,7 @@ fn no_name_outlives_its_actor_whoever_registers_it_meanwhile() {
     }
 }
 
+// N5
 #[test]
 fn the_owner_and_the_node_unregister_a_name_and_nobody_else_does() {
     let node = Node::new();
@@ -230,6 +236,7 @@ fn the_name_that_is_told_of_an_end_is_one_that_the_actor_had() {
     assert_eq!(ended_as(actor), None);
 }
 
+// N6
 #[test]
 fn a_message_is_sent_by_name_and_comes_back_if_there_is_nobody() {
     let node = Node::new();
@@ -266,6 +273,7 @@ fn a_reference_is_found_by_name_or_id_if_the_type_is_the_actors() {
     assert!(node.lookup_as::<u32>("actor").is_none());
 }
 
+// N7
 #[test]
 fn a_path_leads_to_the_longest_mount_before_who_has_registered_it() {
     let node = Node::new();

@@ -13,6 +13,7 @@ use sinew_kernel::{
 use sinew_sched::Runtime;
 use sinew_sched::chan::oneshot;
 
+// S13
 #[test]
 fn children_come_and_go_at_run_time() {
     let lab = Lab::new();

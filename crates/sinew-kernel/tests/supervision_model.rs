@@ -108,6 +108,7 @@ fn check(model: &mut Model, real: &Real<'_>, op: &Op, any_order: bool) {
     }
 }
 
+// S16
 #[test]
 fn any_supervisor_does_what_the_model_does() {
     std::panic::set_hook(Box::new(|_| ()));

@@ -15,6 +15,7 @@ use sinew_kernel::{
 use sinew_sched::Runtime;
 use sinew_sched::chan::oneshot;
 
+// S2
 #[test]
 fn each_strategy_restarts_the_one_or_all_or_the_rest() {
     for (strategy, expected) in [
@@ -36,6 +37,7 @@ fn each_strategy_restarts_the_one_or_all_or_the_rest() {
     }
 }
 
+// S3
 #[test]
 fn permanent_transient_and_temporary_children_are_restarted_as_they_are_called() {
     for reason in [ExitReason::Normal, ExitReason::Shutdown, error(), ExitReason::Killed] {
@@ -55,6 +57,7 @@ fn permanent_transient_and_temporary_children_are_restarted_as_they_are_called()
     }
 }
 
+// S4
 #[test]
 fn one_restart_too_many_stops_the_children_in_reverse_order_and_ends_the_supervisor() {
     let lab = Lab::new();
@@ -69,6 +72,7 @@ fn one_restart_too_many_stops_the_children_in_reverse_order_and_ends_the_supervi
     assert_eq!(lab.node.actor_count(), 0);
 }
 
+// S5
 #[test]
 fn restarts_outside_the_window_do_not_count() {
     let lab = Lab::new();
@@ -80,6 +84,7 @@ fn restarts_outside_the_window_do_not_count() {
     assert_eq!(lab.info(&supervisor, "a").restarts, 20);
 }
 
+// S6
 #[test]
 fn a_supervisor_that_gives_up_escalates_to_its_own() {
     let lab = Lab::new();
@@ -112,6 +117,7 @@ fn a_supervisor_that_gives_up_escalates_to_its_own() {
     assert_eq!(lab.node.actor_count(), 0);
 }
 
+// S7
 #[test]
 fn a_restart_waits_for_the_backoff_which_grows_and_starts_over() {
     let lab = Lab::new();
@@ -169,6 +175,7 @@ fn a_child_that_crashes_while_it_waits_to_be_stopped_with_others_is_not_counted(
     assert_eq!(lab.states(&supervisor), [ChildState::Running; 3]);
 }
 
+// D7, I6, S12
 #[test]
 fn a_name_leads_to_whoever_was_started_last() {
     let lab = Lab::new();
@@ -229,6 +236,7 @@ fn raw_behaviours_and_processes_are_restarted_like_actors() {
     assert_eq!(lab.states(&supervisor), [ChildState::Running; 2]);
 }
 
+// S17
 #[test]
 fn a_child_that_spins_is_replaced_when_it_was_given_up() {
     struct Spins(Arc<AtomicU32>, mpsc::Sender<()>);

@@ -34,6 +34,7 @@ fn the_next_child_starts_when_the_one_before_has_started() {
     assert_eq!(lab.log(), "+slow +next");
 }
 
+// S8
 #[test]
 fn a_crash_in_started_counts_as_a_restart() {
     struct Fails(Arc<AtomicU32>, bool);
@@ -60,6 +61,7 @@ fn a_crash_in_started_counts_as_a_restart() {
     }
 }
 
+// S9
 #[test]
 fn a_factory_that_panics_is_a_start_that_failed_and_is_called_again() {
     let lab = Lab::new();
@@ -81,6 +83,7 @@ fn a_factory_that_panics_is_a_start_that_failed_and_is_called_again() {
     assert!(failure.location.contains("supervision_starts.rs"), "{}", failure.location);
 }
 
+// S10
 #[test]
 fn a_factory_that_blocks_holds_up_neither_the_supervisor_nor_other_restarts() {
     let lab = Lab::new();

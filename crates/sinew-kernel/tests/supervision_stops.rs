@@ -10,6 +10,7 @@ use sinew_kernel::{Actor, ChildSpec, Ctx, Exit, ExitReason, Flow, Node, Strategy
 use sinew_sched::Runtime;
 use sinew_sched::chan::oneshot;
 
+// S1
 #[test]
 fn children_start_in_order_and_stop_in_reverse_order() {
     for strategy in [Strategy::OneForOne, Strategy::OneForAll, Strategy::RestForOne] {
@@ -43,6 +44,7 @@ fn nested_supervisors_start_and_stop_depth_first() {
     assert_eq!(lab.log(), "-d -c -b -a");
 }
 
+// S11
 #[test]
 fn a_child_that_does_not_stop_in_its_time_is_killed() {
     let lab = Lab::new();
@@ -60,6 +62,7 @@ fn a_child_that_does_not_stop_in_its_time_is_killed() {
     assert!(supervisor.is_dead());
 }
 
+// S19
 #[test]
 fn a_dynamic_supervisor_stops_all_children_at_once_each_in_its_own_time() {
     for exceeded in [false, true] {
@@ -126,6 +129,7 @@ fn a_supervisor_has_the_time_that_its_children_need() {
     assert_eq!(lab.join(&supervisor), ExitReason::Shutdown);
 }
 
+// S14
 #[test]
 fn a_killed_supervisor_takes_its_children_with_it() {
     let lab = Lab::new();
@@ -139,6 +143,7 @@ fn a_killed_supervisor_takes_its_children_with_it() {
     assert_eq!(lab.node.actor_count(), 0);
 }
 
+// S15
 #[test]
 fn a_supervisor_may_be_the_child_of_any_actor() {
     struct Owner(Log);
@@ -167,6 +172,7 @@ fn a_supervisor_may_be_the_child_of_any_actor() {
     assert_eq!(lab.node.actor_count(), 0);
 }
 
+// H8
 #[test]
 fn a_node_that_shuts_down_stops_its_trees_in_order() {
     let log = Log::default();

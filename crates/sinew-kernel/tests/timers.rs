@@ -45,6 +45,7 @@ fn timer(message: &Message) -> Timer {
     Timer::decode(message.payload.bytes()).unwrap()
 }
 
+// T1
 #[test]
 fn a_timer_expires_once_when_its_time_has_passed() {
     with_process::<()>(|process| {
@@ -57,6 +58,7 @@ fn a_timer_expires_once_when_its_time_has_passed() {
     });
 }
 
+// T2
 #[test]
 fn a_periodic_timer_expires_again_and_again_and_does_not_drift() {
     with_process::<()>(|process| {
@@ -69,6 +71,7 @@ fn a_periodic_timer_expires_again_and_again_and_does_not_drift() {
     });
 }
 
+// T3
 #[test]
 fn an_actor_that_is_late_is_told_once_how_often_a_timer_expired() {
     with_process::<()>(|process| {
@@ -145,6 +148,7 @@ fn a_timer_for_ever_after_never_expires_and_can_be_cancelled() {
     });
 }
 
+// T4
 #[test]
 fn a_timer_that_is_cancelled_is_not_told_even_if_it_has_expired() {
     with_process::<u32>(|process| {
@@ -174,6 +178,7 @@ fn a_timer_that_was_told_cannot_be_cancelled() {
     });
 }
 
+// T5
 #[test]
 fn only_its_owner_cancels_a_timer() {
     let node = node(2);
@@ -218,6 +223,7 @@ fn a_message_is_sent_when_its_time_has_passed_in_the_order_of_times() {
     });
 }
 
+// O12
 #[test]
 fn a_full_mailbox_does_not_stop_timers() {
     with_process::<u32>(|process| {
@@ -270,6 +276,7 @@ fn a_message_that_cannot_be_made_fails_its_actor_and_no_other_timer() {
     assert_eq!(other.unwrap().join().unwrap(), ExitReason::Normal);
 }
 
+// T6
 #[test]
 fn timers_are_gone_when_the_end_of_their_actor_is_told() {
     for workers in [1, 2, 8] {

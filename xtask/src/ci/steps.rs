@@ -62,7 +62,7 @@ pub(super) fn docs() -> Result<Ran, Broken> {
 }
 
 pub(super) fn tests() -> Result<Ran, Broken> {
-    let adapters = "sinew-sched/futures-io,sinew-sched/hyper";
+    let adapters = "sinew-sched/futures-io,sinew-sched/hyper,sinew-kernel/tracing";
     test(&mut cargo([
         "test",
         "--workspace",
@@ -79,13 +79,15 @@ pub(super) fn doctests() -> Result<Ran, Broken> {
     test(&mut cargo(["test", "--workspace", "--exclude", "sinew-docs", "--doc", "--no-fail-fast"]))
 }
 
-/// Stack switching and unwinding differ with optimisation, so the debug run does not stand for this one.
+/// Stack switching and unwinding differ with optimisation, so the debug run does not stand for this one; and what is done by the
+/// million is done so only here.
 pub(super) fn release_tests() -> Result<Ran, Broken> {
     test(&mut cargo([
         "test",
         "--profile=release-test",
         "--package=sinew-fiber",
         "--package=sinew-sched",
+        "--package=sinew-kernel",
         "--lib",
         "--tests",
         "--no-fail-fast",
