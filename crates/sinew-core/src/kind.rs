@@ -30,6 +30,22 @@ impl Kind {
     pub const fn is_system(self) -> bool {
         self.0 >= Kind::SYSTEM_START.0
     }
+
+    /// True for the kinds by which a node tells an actor what has happened, and which nobody else may send.
+    ///
+    /// ```
+    /// use sinew_core::Kind;
+    ///
+    /// assert!(Kind::CHILD_EXIT.is_event());
+    /// assert!(!Kind::LOG.is_event()); // which is sent to the log
+    /// ```
+    #[inline]
+    pub const fn is_event(self) -> bool {
+        matches!(
+            self,
+            Kind::TIMER | Kind::FD_EVENT | Kind::CHILD_EXIT | Kind::EXIT | Kind::DOWN | Kind::STOP
+        )
+    }
 }
 
 /// Makes the constants of the kinds, and the table of their names.

@@ -8,10 +8,12 @@ use std::time::Duration;
 use sinew_fiber::raw::may_await;
 use sinew_sched::chan::{RecvError, oneshot};
 use sinew_sched::{Limit, TaskId, WaitKind, turn};
+use sinew_sync::{Arc, Mutex};
 
 use crate::actor_ref::ActorRef;
-use crate::cell::Phase;
+use crate::cell::{Cell, Phase};
 use crate::error::AskError;
+use crate::notice::Handled;
 
 /// Where an answer goes. One that is dropped tells whoever asked that there will be none. It may be handed on, to another actor
 /// or task.
@@ -77,19 +79,54 @@ where
         Ok(Some(Answer::Is(answer))) => Ok(answer),
         Ok(None) => Err(AskError::TimedOut(timeout)),
         Err(RecvError::Refused(refused)) => Err(refused.into()),
-        // Its end is about to be published, if it was the actor that failed and not somebody that it handed the question to.
+        // It was somebody that the actor handed the question to.
         Ok(Some(Answer::Failed(task))) if task != Some(actor.0.head.task()) => Err(AskError::NoReply),
-        Ok(Some(Answer::Failed(_))) => match actor.wait_end(Some(limit.deadline())) {
-            Ok(Some(reason)) => Err(AskError::Stopped(reason)),
-            Ok(None) => Err(AskError::NoReply),
-            Err(refused) => Err(refused.into()),
-        },
-        Err(_) => {
-            let state = actor.0.lock();
-            match state.life.phase {
-                Phase::Ending | Phase::Leaving | Phase::Dead => Err(AskError::Stopped(state.life.reason())),
-                Phase::Starting | Phase::Running => Err(AskError::NoReply),
+        // The actor ends for that, unless it catches it: then it comes to its next message.
+        Ok(Some(Answer::Failed(_))) => match actor.0.comes_to_next() {
+            Some(mut goes_on) => {
+                match goes_on.recv_of_actor(Some(limit), WaitKind::Ask, actor.id().local()) {
+                    Ok(_) => Err(AskError::NoReply),
+                    Err(RecvError::Refused(refused)) => Err(refused.into()),
+                    Err(_) => Err(without_answer(actor)),
+                }
             }
+            None => Err(without_answer(actor)),
+        },
+        Err(_) => Err(without_answer(actor)),
+    }
+}
+
+/// The actor has dropped the question.
+fn without_answer<M: Send + 'static>(actor: &ActorRef<M>) -> AskError {
+    let life = &actor.0.lock().life;
+    match life.phase {
+        Phase::Ending | Phase::Leaving | Phase::Dead => AskError::Stopped(life.reason()),
+        Phase::Starting | Phase::Running => AskError::NoReply,
+    }
+}
+
+impl<M: Send + 'static> Cell<M> {
+    /// Tells when the actor has come to its next message, or would if there were one; it is closed if the actor ends before. None
+    /// if that ends by now.
+    fn comes_to_next(&self) -> Option<oneshot::Receiver<()>> {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.lock();
+        if state.life.phase >= Phase::Ending {
+            return None;
         }
+        self.owe(&mut state, Arc::new(GoesOn(Mutex::new(Some(sender)))));
+        drop(state);
+        self.head.wake();
+        Some(receiver)
+    }
+}
+
+/// Somebody waits to hear that an actor goes on.
+struct GoesOn(Mutex<Option<oneshot::Sender<()>>>);
+
+impl Handled for GoesOn {
+    fn handled(self: Arc<Self>) {
+        let waiting = self.0.lock().take();
+        waiting.map(|waiting| waiting.send(())); // it may wait no more
     }
 }

@@ -32,7 +32,7 @@ use crate::error::{SendError, Unsent};
 use crate::event::Event;
 use crate::failure;
 use crate::limits::Queued;
-use crate::mailbox::{Admitted, Mail, Put, Stop, Taken};
+use crate::mailbox::{Admitted, Mail, Put, Refused, Stop, Taken};
 use crate::message::Message;
 use crate::node::Inner;
 use crate::notice::{Handled, TypedNotice};
@@ -64,6 +64,8 @@ pub(crate) const LANE: u8 = 1;
 pub(crate) const WAITING: u8 = 2;
 /// Services are to be told that what they told was handled.
 pub(crate) const OWES: u8 = 4;
+/// The actor's end was published.
+pub(crate) const BURIED: u8 = 8;
 
 /// An actor whose messages are of type `M`. What senders write comes first.
 #[repr(C)]
@@ -90,7 +92,8 @@ pub(crate) enum Phase {
 
 pub(crate) struct Life {
     pub(crate) phase: Phase,
-    /// Why it ends, from the phase on in which it does; if that is a reason with texts, they are with what few have.
+    /// Why it ends, from the phase on in which it does, or from when it drains; if that is a reason with texts, they are with what
+    /// few have.
     code: u8,
     /// Its task, until it is dead.
     pub(crate) task: Option<JoinHandle<()>>,
@@ -145,6 +148,8 @@ impl Life {
         self.code = reason.code();
         if let ExitReason::Error(_) | ExitReason::Limit(_) = reason {
             self.more().reason = Some(reason);
+        } else if let Some(more) = &mut self.more {
+            more.reason = None;
         }
     }
 }
@@ -265,6 +270,14 @@ impl<M: Send + 'static> Cell<M> {
         Ok(many)
     }
 
+    /// Gives their messages back to senders whose mailbox was closed.
+    fn give_back(&self, refused: Option<Refused<Entry<M>>>) {
+        let unwound = refused.map(Refused::tell).unwrap_or_default();
+        if !unwound.is_empty() {
+            self.head.discard_elsewhere(unwound);
+        }
+    }
+
     /// Called under the lock.
     pub(crate) fn set_flag(&self, flag: u8) {
         self.head.flags.store(self.head.flags() | flag, Ordering::Relaxed);
@@ -275,16 +288,15 @@ impl<M: Send + 'static> Cell<M> {
         let lane = if mail.has_events() { LANE } else { 0 };
         let waiting = if mail.has_waiting() { WAITING } else { 0 };
         let flags = self.head.flags.load(Ordering::Relaxed);
-        let now = lane | waiting | flags & OWES;
+        let now = lane | waiting | flags & (OWES | BURIED);
         if flags != now {
             self.head.flags.store(now, Ordering::Relaxed);
         }
     }
 
-    /// The actor has handled what a service told it. The service is told so by [`settle`](Cell::settle). Only the actor's task does
-    /// this.
-    pub(crate) fn owe(&self, handled: Arc<dyn Handled>) {
-        let mut state = self.lock();
+    /// `handled` is told when the actor [comes to a message](Cell::settle): a service, that the actor has handled what it told, for
+    /// one.
+    pub(crate) fn owe(&self, state: &mut State<M>, handled: Arc<dyn Handled>) {
         state.life.more().services.handled.push(handled);
         self.set_flag(OWES);
     }
@@ -404,7 +416,7 @@ impl<M: Send + 'static> Entry<M> {
     /// What is said of it as a dead letter.
     pub(crate) fn letter(&self) -> crate::dead::Letter {
         match self {
-            Entry::Typed(_) => crate::dead::Letter::of::<M>(),
+            Entry::Typed(message) => crate::dead::Letter::of(message),
             Entry::Raw(queued) => crate::dead::Letter::raw(&queued.message),
         }
     }
@@ -450,8 +462,9 @@ impl Head {
         self.failed.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Relaxed)
+    /// Says once that it failed in the middle of a message: for the books.
+    pub(crate) fn take_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed) && self.failed.swap(false, Ordering::Relaxed)
     }
 
     #[inline]

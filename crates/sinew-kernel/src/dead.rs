@@ -1,6 +1,6 @@
 //! Dead letters: messages that were accepted and will not be handled.
 
-use std::any::type_name;
+use std::any::{Any, type_name};
 
 use sinew_core::{ActorId, ExitReason, Kind};
 use sinew_sync::atomic::{AtomicU64, Ordering};
@@ -14,9 +14,9 @@ use crate::message::Message;
 pub struct DeadLetter {
     /// Whom it was for.
     pub dest: ActorId,
-    /// Who sent it; [`ActorId::NOBODY`] if it was not sent by id.
+    /// Who sent it; [`ActorId::NOBODY`] if it is a value of the type of the actor's messages, of which that is not kept.
     pub source: ActorId,
-    /// Its kind, if it was sent by id.
+    /// Its kind, unless it is such a value.
     pub kind: Option<Kind>,
     /// The type of the message.
     pub type_name: &'static str,
@@ -41,8 +41,11 @@ pub(crate) struct Letter {
 }
 
 impl Letter {
-    pub(crate) fn of<M: 'static>() -> Letter {
-        Letter { source: ActorId::NOBODY, kind: None, type_name: type_name::<M>() }
+    pub(crate) fn of<M: 'static>(message: &M) -> Letter {
+        match (message as &dyn Any).downcast_ref::<Message>() {
+            Some(message) => Letter::raw(message),
+            None => Letter { source: ActorId::NOBODY, kind: None, type_name: type_name::<M>() },
+        }
     }
 
     pub(crate) fn raw(message: &Message) -> Letter {

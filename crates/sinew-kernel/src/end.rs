@@ -49,31 +49,39 @@ fn tell_of_start(cell: &dyn AnyCell) {
 
 /// Ends an actor, by its task: drops what is left in its mailbox, and publishes its end if that was not done before.
 pub(crate) fn bury(cell: &dyn AnyCell, reason: &ExitReason) {
-    if !leave(cell, reason, |left| left.discard(cell.head())) {
-        cell.head().node.zombies.remove(cell.head()); // it was given up, and has ended after all
+    if leave(cell, reason, |left| left.discard(cell.head())).is_none() {
+        cell.head().node.zombies.ended(cell.head());
     }
+}
+
+/// Takes an actor back whose spawn was refused. Nobody is told.
+pub(crate) fn refuse(cell: &dyn AnyCell) {
+    cell.life(|life| life.more().refused = true);
+    bury(cell, &ExitReason::Normal);
 }
 
 /// Publishes the end of an actor that does not end. What it leaves behind is dropped by a task of its own, for which nobody waits.
 pub(crate) fn give_up(cell: &Arc<dyn AnyCell>) {
     let head = cell.head();
     head.node.zombies.add(head);
-    let (has_left, left) = end_without(cell);
-    if !has_left {
-        head.node.zombies.remove(head); // it has ended this moment
+    let (begun, left) = end_without(cell);
+    match begun {
+        Some(begun) => head.node.zombies.counted(head, begun),
+        None => head.node.zombies.remove(head),
     }
     if !left.is_empty() {
         head.node.handle.spawn(move || drop(left)).detach();
     }
 }
 
-/// Publishes the end of an actor as its task would, but for what it leaves behind. Says whether it has done that.
-pub(crate) fn end_without(cell: &Arc<dyn AnyCell>) -> (bool, Vec<LeftBehind>) {
+/// Publishes the end of an actor as its task would, but for what it leaves behind. Says how many messages it had begun, if it
+/// was not published before.
+pub(crate) fn end_without(cell: &Arc<dyn AnyCell>) -> (Option<u64>, Vec<LeftBehind>) {
     let mut behind = Vec::new();
-    let ended = leave(&**cell, &ExitReason::Killed, |left| {
+    let begun = leave(&**cell, &ExitReason::Killed, |left| {
         behind.push(LeftBehind { cell: cell.clone(), left: Some(left) });
     });
-    (ended, behind)
+    (begun, behind)
 }
 
 /// What an actor has left behind whose end was published by another. It is dropped with care.
@@ -88,19 +96,21 @@ impl Drop for LeftBehind {
     }
 }
 
-/// Has an actor leave, and publishes its end. False if another has done so.
-fn leave(cell: &dyn AnyCell, reason: &ExitReason, mut first: impl FnMut(Left)) -> bool {
-    loop {
+/// Has an actor leave, and publishes its end. Says how many messages it had begun. None if another has done so.
+fn leave(cell: &dyn AnyCell, reason: &ExitReason, mut first: impl FnMut(Left)) -> Option<u64> {
+    let buried = loop {
         match cell.bury(reason) {
             Burial::Left(left) => first(left),
-            Burial::Leaving(buried) => break publish(cell, buried),
-            Burial::Done => return false,
+            Burial::Leaving(buried) => break buried,
+            Burial::Done => return None,
         }
-    }
-    true
+    };
+    let begun = buried.begun;
+    publish(cell, buried);
+    Some(begun)
 }
 
-fn publish(cell: &dyn AnyCell, Buried { reason, more }: Buried) {
+fn publish(cell: &dyn AnyCell, Buried { reason, more, .. }: Buried) {
     let head = cell.head();
     let node = head.node;
     let refused = more.as_ref().is_some_and(|more| more.refused);

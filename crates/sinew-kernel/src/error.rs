@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use sinew_core::{ActorId, ExitReason, NameError, NodeId};
+use sinew_core::{ActorId, ExitReason, Kind, NameError, NodeId};
 use sinew_fiber::Refused;
 
 /// A message that was not sent, and why.
@@ -73,6 +73,9 @@ pub enum Unsent {
         /// How many it may have.
         most: usize,
     },
+    /// The kind is one by which the system alone tells an actor something.
+    #[error("only the system sends {0} messages: send a message of a kind of your own, below 0xFF000000")]
+    SystemKind(Kind),
     /// There is no connection to the actor's node.
     #[error("there is no connection to node {}", .0.0)]
     NoConnection(NodeId),

@@ -65,6 +65,7 @@ mod table;
 mod timer;
 mod timers;
 mod watch;
+mod zombies;
 
 pub use actor::{Actor, Flow};
 pub use actor_ref::ActorRef;

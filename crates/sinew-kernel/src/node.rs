@@ -16,7 +16,6 @@ use crate::actor::Actor;
 use crate::actor_ref::ActorRef;
 use crate::books::Books;
 use crate::bus::Bus;
-use crate::cell::Head;
 use crate::dead::{DeadLetter, DeadLetters};
 use crate::end;
 use crate::error::{SendError, SpawnError, Unsent};
@@ -33,6 +32,7 @@ use crate::store::{State, Store};
 use crate::supervisor::Supervisor;
 use crate::table::Table;
 use crate::timers::{Fire, Timers};
+use crate::zombies::Zombies;
 
 /// How long the drop of a node waits for each of its steps.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -104,40 +104,6 @@ pub enum Lifecycle {
         /// Why.
         reason: ExitReason,
     },
-}
-
-/// Actors whose end was published and that run on.
-#[derive(Default)]
-pub(crate) struct Zombies(Mutex<Vec<Zombie>>);
-
-struct Zombie {
-    id: ActorId,
-    /// What it had begun by then.
-    begun: u64,
-}
-
-impl Zombies {
-    pub(crate) fn add(&self, head: &Head) {
-        self.0.lock().push(Zombie { id: head.id, begun: head.handled() });
-        head.node.lifecycle(|| Lifecycle::GivenUp(head.id));
-        head.node.complain(&format!(
-            "actor {} does not end although it was killed: it computes and never blocks; it counts as ended",
-            head.id
-        ));
-    }
-
-    /// One of them has ended after all.
-    pub(crate) fn remove(&self, head: &Head) {
-        let mut zombies = self.0.lock();
-        if let Some(at) = zombies.iter().position(|zombie| zombie.id == head.id) {
-            let Zombie { begun, .. } = zombies.swap_remove(at);
-            head.node.books.late(head.handled() - begun, head.has_failed());
-        }
-    }
-
-    pub(crate) fn ids(&self) -> Vec<ActorId> {
-        self.0.lock().iter().map(|zombie| zombie.id).collect()
-    }
 }
 
 impl Inner {
@@ -258,7 +224,7 @@ impl Builder {
     }
 
     /// How long an actor that is to stop may take for the message that it is at before it is cancelled, then before it is killed,
-    /// then before it is given up; 5 seconds each if not said.
+    /// then before it is given up; 5 seconds each if not said. It is not given up before 100 ms after it was killed.
     pub fn stop_timeout(mut self, timeout: Duration) -> Builder {
         self.stop_timeout = timeout;
         self
@@ -514,6 +480,10 @@ impl NodeRef {
     /// Sends a message to wherever its destination is.
     pub(crate) fn route(self, message: Message) -> Result<(), SendError<Message>> {
         let dest = message.dest;
+        if message.kind.is_event() {
+            let why = Unsent::SystemKind(message.kind);
+            return Err(SendError::new(message, why));
+        }
         if dest.node() != self.0.id && !dest.is_nobody() {
             return self.0.routers.send(message);
         }

@@ -16,7 +16,7 @@ use sinew_sched::{Raised, WaitKind};
 use sinew_sync::Arc;
 
 use crate::actor::Flow;
-use crate::cell::{AnyCell, Cell, Entry, Lane};
+use crate::cell::{AnyCell, Cell, Entry, Lane, OWES};
 use crate::ctx::Ctx;
 use crate::end;
 use crate::event::{Event, Exit};
@@ -46,6 +46,8 @@ pub struct Process<'a, M: Send + 'static> {
     ctx: Ctx<'a, M>,
     /// What has come and was not wanted, oldest first.
     kept: VecDeque<Item<M>>,
+    /// It has received a message, and not come for the next.
+    at_message: &'a StdCell<bool>,
 }
 
 /// What has come, and from where.
@@ -134,6 +136,7 @@ impl<'a, M: Send + 'static> Process<'a, M> {
         deadline: Option<Instant>,
         mut wanted: impl FnMut(&Received<M>) -> bool,
     ) -> Result<Option<Received<M>>, Refused> {
+        self.at_message.set(false); // it has done what it had received
         let mut found = match self.kept.iter().position(|(received, _)| wanted(received)) {
             Some(at) => self.kept.remove(at),
             None => None,
@@ -145,8 +148,11 @@ impl<'a, M: Send + 'static> Process<'a, M> {
         }
         Ok(found.map(|(received, origin)| {
             match origin {
-                Origin::Queue => self.ctx.cell.head.begin(),
-                Origin::Service(told) => self.ctx.cell.owe(told), // it is handled when the next is received
+                Origin::Queue => {
+                    self.ctx.cell.head.begin();
+                    self.at_message.set(true);
+                }
+                Origin::Service(told) => self.ctx.cell.owe(&mut self.ctx.cell.lock(), told), // it is handled when the next is received
                 Origin::System => (),
             }
             received
@@ -213,9 +219,10 @@ impl<M: Send + 'static> Drop for Process<'_, M> {
 }
 
 impl<M: Send + 'static> Cell<M> {
-    /// True if a process that waits for messages has been told that there is one.
+    /// True if a process that waits for messages has been told that there is one, or somebody waits for it to come to the next.
     fn has_mail(&self) -> bool {
-        !self.lock().mail.is_asleep()
+        let is_asleep = self.lock().mail.is_asleep();
+        !is_asleep || self.head.flags() & OWES != 0
     }
 }
 
@@ -224,11 +231,13 @@ pub(crate) struct ProcessRun<M, F> {
     cell: Arc<Cell<M>>,
     body: RefCell<Option<F>>,
     flow: StdCell<Flow>,
+    at_message: StdCell<bool>,
 }
 
 impl<M, F> ProcessRun<M, F> {
     pub(crate) fn new(cell: Arc<Cell<M>>, body: Option<F>) -> ProcessRun<M, F> {
-        ProcessRun { cell, body: RefCell::new(body), flow: StdCell::new(Flow::Continue) }
+        let (flow, at_message) = (StdCell::new(Flow::Continue), StdCell::new(false));
+        ProcessRun { cell, body: RefCell::new(body), flow, at_message }
     }
 }
 
@@ -240,7 +249,8 @@ where
     fn turn(&self) -> After {
         if let Some(body) = self.body.take() {
             end::started(&*self.cell);
-            let mut process = Process { ctx: Ctx::new(&self.cell), kept: VecDeque::new() };
+            let at_message = &self.at_message;
+            let mut process = Process { ctx: Ctx::new(&self.cell), kept: VecDeque::new(), at_message };
             self.flow.set(body(&mut process));
         }
         After::Ended
@@ -260,12 +270,15 @@ where
 
     fn ended(&self, raised: Option<Raised>) {
         let head = &self.cell.head;
-        if head.handled() > 0 && raised.as_ref().is_some_and(|raised| !raised.is_cancelled()) {
+        if raised.is_some() && self.at_message.get() {
             head.fail();
         }
         let reason = match (raised, self.flow.take()) {
-            (Some(raised), _) if raised.is_cancelled() => self.cell.asked().unwrap_or(ExitReason::Killed),
-            (Some(raised), _) => failure::reason(raised),
+            (Some(raised), _) => {
+                let asked = if raised.is_cancelled() { self.cell.asked() } else { None };
+                let reason = failure::reason(raised);
+                asked.unwrap_or(reason)
+            }
             (None, Flow::Exit(reason)) => reason,
             (None, _) => ExitReason::Normal,
         };

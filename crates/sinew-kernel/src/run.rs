@@ -11,10 +11,11 @@
 //! 2. its `stopping` hook runs, unless it failed or was killed;
 //! 3. its state is dropped;
 //! 4. what was left in its mailbox is counted as dead letters;
-//! 5. its names, groups, timers and watches are freed;
-//! 6. its children are stopped;
-//! 7. what was left in its mailbox is dropped, so questions in it are answered with the reason. This is foreign code: that it fails
-//!    is reported, and where it blocks it can be killed. For one that was given up, another task does this, after the rest;
+//! 5. its timers are freed, and what was left in its mailbox is dropped, so questions in it are answered with the reason. This is
+//!    foreign code: that it fails is reported, and until it is done the actor can be killed. For one that was given up, another task
+//!    does this, after the rest;
+//! 6. its names, groups and watches are freed;
+//! 7. its children are stopped, and its monitors are taken back;
 //! 8. its parent is told, then those who are linked to it, monitor it, or wait for it;
 //! 9. its id is unknown.
 
@@ -28,7 +29,7 @@ use sinew_sched::turn::{After, Turn, others_wait};
 use sinew_sync::Arc;
 
 use crate::actor::{Body, Flow};
-use crate::cell::{AnyCell, Cell, Entry, Head, LANE, Lane, OWES};
+use crate::cell::{AnyCell, BURIED, Cell, Entry, Head, LANE, Lane, OWES};
 use crate::ctx::Ctx;
 use crate::end;
 use crate::event::Event;
@@ -85,13 +86,13 @@ impl<B: Body> Run<B> {
             Lane::Typed(notice) => {
                 let Some(message) = notice.message(&*self.cell) else { return Flow::Continue };
                 let flow = body.message(message, ctx);
-                self.cell.owe(notice);
+                self.cell.owe(&mut self.cell.lock(), notice);
                 flow
             }
             Lane::Event(Event::Notice(notice)) => {
                 let Some(message) = notice.message(&*self.cell) else { return Flow::Continue };
                 let flow = body.raw(message, ctx);
-                self.cell.owe(notice);
+                self.cell.owe(&mut self.cell.lock(), notice);
                 flow
             }
             Lane::Event(Event::Exit(exit)) => body.exit_of(exit, ctx),
@@ -150,7 +151,7 @@ impl<M: Send + 'static> Batch<'_, M> {
         }
         let flags = self.cell.head.flags();
         // Senders that wait are let in half way: not one at a time.
-        if flags & (OWES | LANE) != 0 || flags != 0 && self.queue.len() == self.half {
+        if flags & (OWES | LANE | BURIED) != 0 || flags != 0 && self.queue.len() == self.half {
             return None;
         }
         self.queue.pop_front()
@@ -159,6 +160,9 @@ impl<M: Send + 'static> Batch<'_, M> {
     /// What there is, if it is not a message that is next for sure.
     #[cold]
     fn attend(&mut self) -> Taken<Entry<M>, Lane<M>> {
+        if self.cell.head.flags() & BURIED != 0 {
+            return Taken::End; // it was given up in the middle of a batch
+        }
         if let Some(event) = self.cell.attend() {
             return Taken::Event(event);
         }
@@ -265,7 +269,8 @@ impl<B: Body> Turn for Run<B> {
             // One that was asked to stop and takes too long is cancelled: it ends as it was asked to.
             let asked = if raised.is_cancelled() { self.cell.asked() } else { None };
             graceful = asked.is_some();
-            self.cell.close(asked.unwrap_or_else(|| failure::reason(raised)));
+            let reason = failure::reason(raised);
+            self.cell.close(asked.unwrap_or(reason));
         }
         let (reason, killed) = {
             let life = &self.cell.lock().life;

@@ -7,12 +7,14 @@ use sinew_sync::Arc;
 
 use crate::actor::{Actor, Behaviour, Body, Flow, Typed};
 use crate::actor_ref::ActorRef;
-use crate::cell::{Cell, Phase};
+use crate::cell::{AnyCell, Cell, Life, Phase};
 use crate::ctx::Ctx;
+use crate::end;
 use crate::error::SpawnError;
+use crate::failure;
 use crate::mailbox::{Mail, Policy};
 use crate::message::Message;
-use crate::node::NodeRef;
+use crate::node::{Inner, NodeRef};
 use crate::process::{Process, ProcessRun};
 use crate::run::Run;
 use crate::stop::Patience;
@@ -146,12 +148,18 @@ impl Spawn {
         M: Send + 'static,
         F: FnOnce(&mut Process<'_, M>) -> Flow + Send + 'static,
     {
-        self.start(move |cell, refused| ProcessRun::new(cell, (!refused).then_some(body)))
+        self.start(move |cell, refused| {
+            let body = wanted(&cell, refused, body);
+            ProcessRun::new(cell, body)
+        })
     }
 
     #[track_caller]
     pub(crate) fn start_body<B: Body>(self, body: B) -> Result<ActorRef<B::Msg>, SpawnError> {
-        self.start(move |cell, refused| Run::new(cell, (!refused).then_some(body)))
+        self.start(move |cell, refused| {
+            let body = wanted(&cell, refused, body);
+            Run::new(cell, body)
+        })
     }
 
     #[track_caller]
@@ -172,7 +180,7 @@ impl Spawn {
             let mut cell = Arc::new(Cell::<M>::new(node, waker, mail));
             node.table.insert(&mut cell);
             if let Err(error) = self.prepare(&cell, spawned_at) {
-                cell.lock().life.more().refused = true;
+                end::refuse(&*cell);
                 refused = Some(error);
             }
             made = Some(cell.clone());
@@ -210,22 +218,36 @@ impl Spawn {
             (more.spawned_at, more.patience) = (Some(at.unwrap_or(spawned_at)), patience);
             more.last_error = last_error;
         }
-        if let Some(name) = name {
-            node.names.register(&name, &**cell)?;
+        let parent = match parent {
+            Some(parent) => Some(adopted(node, parent, id)?),
+            None => None,
+        };
+        if let Some(name) = name
+            && let Err(error) = node.names.register(&name, &**cell)
+        {
+            let children = |life: &mut Life| life.more.as_mut().map(|more| more.children.remove(&id));
+            parent.map(|parent| parent.life(children));
+            return Err(error.into());
         }
-        if let Some(parent) = parent {
-            let adopted = node.table.get(parent).is_some_and(|parent| {
-                parent.life(|life| {
-                    let alive = life.phase < Phase::Ending;
-                    alive && life.more().children.insert(id)
-                })
-            });
-            if !adopted {
-                return Err(SpawnError::ParentEnded(parent));
-            }
-            // Only one that was adopted tells its parent of its end.
-            cell.lock().life.more().parent = Some(parent);
-        }
+        // Only one that was adopted tells its parent of its end.
+        cell.lock().life.more().parent = parent.map(|parent| parent.head().id);
         Ok(())
     }
+}
+
+/// The parent of a new actor, to which that is a child now.
+fn adopted(node: &Inner, parent: ActorId, child: ActorId) -> Result<Arc<dyn AnyCell>, SpawnError> {
+    let adopts = |cell: &Arc<dyn AnyCell>| {
+        cell.life(|life| life.phase < Phase::Ending && life.more().children.insert(child))
+    };
+    node.table.get(parent).filter(adopts).ok_or(SpawnError::ParentEnded(parent))
+}
+
+/// The body of an actor, unless it must not start. Then it is dropped, which is code of the user's.
+fn wanted<M: Send + 'static, B>(cell: &Cell<M>, refused: bool, body: B) -> Option<B> {
+    if refused {
+        failure::contain("the destructor", &cell.head, || drop(body));
+        return None;
+    }
+    Some(body)
 }

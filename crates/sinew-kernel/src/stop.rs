@@ -22,6 +22,9 @@ use crate::end;
 use crate::event::Event;
 use crate::timers::Fire;
 
+/// How long an actor that was killed has to unwind before it is given up, at least: it has to have a turn for that.
+const LEAST: Duration = Duration::from_millis(100);
+
 /// How long an actor may take to end when it is asked to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Patience {
@@ -55,8 +58,7 @@ pub(crate) fn stop(cell: &dyn AnyCell, reason: ExitReason, drain: bool) {
         Patience::NONE => kill(cell),
         Patience::Node => head.node.timers.cancel_late(head.node, head.id),
         Patience::Kill(timeout) => {
-            let at = head.node.handle.now() + timeout;
-            head.node.timers.at(at, Fire::Step(head.id, Step::Kill));
+            later(cell, timeout, Step::Kill);
         }
         Patience::Forever => (),
     }
@@ -98,7 +100,13 @@ pub(crate) fn step(cell: &dyn AnyCell, step: Step) {
             return;
         }
     };
-    head.node.timers.at(head.node.handle.now() + head.node.stop_timeout, Fire::Step(head.id, next));
+    let timeout = head.node.stop_timeout;
+    later(cell, if next == Step::Bury { timeout.max(LEAST) } else { timeout }, next);
+}
+
+fn later(cell: &dyn AnyCell, after: Duration, step: Step) {
+    let (node, id) = (cell.head().node, cell.head().id);
+    node.timers.at(node, node.handle.now() + after, Fire::Step(id, step));
 }
 
 fn interrupt(cell: &dyn AnyCell, level: Level) {

@@ -4,7 +4,8 @@
 //! back into the queue under the same lock under which it comes out: so whoever stops it finds it, unless it is over.
 //!
 //! Actors that were asked to stop have a queue of their own: they all may take as long as their node says, so who was asked last
-//! comes last. Most end at once, and nobody takes them out then; when there are many, those that have ended are swept out.
+//! comes last. Most end at once, and nobody takes them out then; when there are many, those that have ended are swept out. So is
+//! what else was to happen to actors that have ended, but for their timers, which are freed at their end.
 //!
 //! Models: `timer_cancelled_or_rung`, `clock_sleeps_or_is_woken`.
 
@@ -24,7 +25,7 @@ use crate::stop;
 /// Things that happen before other tasks have a turn.
 const BATCH: usize = 256;
 
-/// Actors that were asked to stop at which those that have ended are swept out for the first time.
+/// Entries of a queue at which those of actors that have ended are swept out for the first time.
 const SWEEP: usize = 1024;
 
 /// What happens.
@@ -102,11 +103,13 @@ pub(crate) struct Timers {
 #[derive(Default)]
 struct Queue {
     fires: BTreeMap<(Instant, u64), Fire>,
+    /// How many of them were left by the last sweep.
+    fires_left: usize,
     next: u64,
     /// Who was asked to stop, and when it is cancelled if it has not.
     asked: VecDeque<(Instant, ActorId)>,
     /// How many of them were left by the last sweep.
-    left: usize,
+    asked_left: usize,
     /// Wakes the task that waits.
     waker: Option<Waker>,
 }
@@ -121,8 +124,14 @@ impl Timers {
         node.handle.spawn_future(Clock { node, sleep: None })
     }
 
-    /// Has something happen at a time.
-    pub(crate) fn at(&self, at: Instant, fire: Fire) -> (Instant, u64) {
+    /// Has something happen to an actor at a time.
+    pub(crate) fn at(&self, node: &Inner, at: Instant, fire: Fire) -> (Instant, u64) {
+        {
+            let mut queue = self.queue.lock();
+            if queue.fires.len() >= SWEEP.max(queue.fires_left * 2) {
+                queue.sweep_fires(node);
+            }
+        }
         self.put(at, fire, |_| ())
     }
 
@@ -160,8 +169,8 @@ impl Timers {
     pub(crate) fn cancel_late(&self, node: &Inner, actor: ActorId) {
         let at = node.handle.now() + node.stop_timeout;
         let mut queue = self.queue.lock();
-        if queue.asked.len() >= SWEEP.max(queue.left * 2) {
-            queue.sweep(node);
+        if queue.asked.len() >= SWEEP.max(queue.asked_left * 2) {
+            queue.sweep_asked(node);
         }
         // Others may have looked at the clock later. Behind them it is not the first.
         let (at, waker) = match queue.asked.back() {
@@ -182,7 +191,8 @@ impl Timers {
 
     pub(crate) fn len(&self, node: &Inner) -> usize {
         let mut queue = self.queue.lock();
-        queue.sweep(node);
+        queue.sweep_fires(node);
+        queue.sweep_asked(node);
         queue.fires.len() + queue.asked.len()
     }
 
@@ -213,9 +223,18 @@ impl Timers {
 
 impl Queue {
     /// Takes out who was asked to stop and has ended.
-    fn sweep(&mut self, node: &Inner) {
+    fn sweep_asked(&mut self, node: &Inner) {
         self.asked.retain(|(_, actor)| node.table.has(*actor));
-        self.left = self.asked.len();
+        self.asked_left = self.asked.len();
+    }
+
+    /// Takes out what was to happen to actors that have ended.
+    fn sweep_fires(&mut self, node: &Inner) {
+        self.fires.retain(|_, fire| match fire {
+            Fire::Step(actor, _) | Fire::Tick(actor, _) => node.table.has(*actor),
+            Fire::Timer(_) => true,
+        });
+        self.fires_left = self.fires.len();
     }
 
     /// When the first of them is.

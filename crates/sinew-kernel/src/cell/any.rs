@@ -7,7 +7,7 @@ use std::panic::Location;
 use sinew_core::{ActorId, ExitReason};
 use sinew_sync::Arc;
 
-use super::{Cell, Entry, Head, LANE, Lane, Life, More, Phase, untyped};
+use super::{BURIED, Cell, Entry, Head, Lane, Life, More, Phase, untyped};
 use crate::error::SendError;
 use crate::event::Event;
 use crate::mailbox::{Refused, Stop};
@@ -77,6 +77,8 @@ impl Left {
 /// What is told of an actor that has ended, and to whom.
 pub(crate) struct Buried {
     pub(crate) reason: ExitReason,
+    /// How many messages it had begun.
+    pub(crate) begun: u64,
     pub(crate) more: Option<Box<More>>,
 }
 
@@ -142,22 +144,27 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
     fn ask_to_end(&self, reason: ExitReason, drain: bool) -> Option<Patience> {
         let mut state = self.lock();
         let patience = state.life.more.as_ref().map_or(Patience::Node, |more| more.patience);
+        if patience == Patience::NONE {
+            return Some(patience);
+        }
+        let mut refused = None;
+        if drain && state.life.phase < Phase::Ending {
+            state.life.set_reason(reason.clone());
+            refused = state.mail.close();
+        }
         let put = match reason {
-            _ if patience == Patience::NONE => return Some(patience),
             ExitReason::Shutdown => state.mail.put_stop(if drain { Stop::Drain } else { Stop::Now }).ok(),
             reason => state.mail.put_event(Lane::Event(Event::Stop { reason, drain })).ok(),
         };
-        match put {
-            Some(_) => self.set_flag(LANE),
-            // It drops what was left in its mailbox, and has to get done with that.
-            None if state.life.phase < Phase::Leaving => (),
-            None => return None,
-        }
+        self.set_flags(&state.mail);
+        // One that drops what was left in its mailbox has to get done with that.
+        let ends = put.is_some() || state.life.phase < Phase::Leaving;
         drop(state);
+        self.give_back(refused);
         if put == Some(true) {
             self.head.waker.wake();
         }
-        Some(patience)
+        ends.then_some(patience)
     }
 
     fn with_life(&self, what: &mut dyn FnMut(&mut Life)) {
@@ -179,10 +186,7 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
         let refused = state.mail.close();
         self.set_flags(&state.mail);
         drop(state);
-        let unwound = refused.map(Refused::tell).unwrap_or_default();
-        if !unwound.is_empty() {
-            self.head.discard_elsewhere(unwound);
-        }
+        self.give_back(refused);
         true
     }
 
@@ -212,6 +216,8 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
             });
             return Burial::Left(Left { mail, timers });
         }
+        self.set_flag(BURIED);
+        let begun = self.head.handled();
         let (mut more, mut task) = (state.life.more.take(), None);
         if let Some(more) = &mut more {
             state.life.phase = Phase::Leaving;
@@ -229,9 +235,9 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
         drop(state);
         drop((queue, task)); // the memory of one, the handle of the other
         if more.as_ref().is_none_or(|more| !more.refused) {
-            self.head.node.books.close(self.head.handled(), self.head.has_failed());
+            self.head.node.books.close(begun, self.head.take_failed());
         }
-        Burial::Leaving(Buried { reason, more })
+        Burial::Leaving(Buried { reason, begun, more })
     }
 
     fn see(&self) -> Seen {

@@ -52,7 +52,7 @@ const RIGHT: std::ops::RangeInclusive<usize> = 3..=8;
 fn row(actor: &ActorInfo) -> [String; 10] {
     [
         actor.id.to_string(),
-        actor.name.as_deref().unwrap_or("").to_owned(),
+        actor.name.as_deref().unwrap_or("").escape_debug().to_string(),
         State(actor).to_string(),
         format!("{}/{}", actor.queued, actor.capacity),
         actor.high_water.to_string(),

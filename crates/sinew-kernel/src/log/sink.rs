@@ -9,6 +9,7 @@ use sinew_fiber::raw::catch;
 use sinew_sync::{Arc, Mutex, MutexGuard};
 
 use super::line::Line;
+use crate::failure::discard_raised;
 use crate::node::Inner;
 
 /// Bytes that are written at once, or a line more.
@@ -145,7 +146,13 @@ impl Out {
                 Ok(())
             }),
         };
-        matches!(written, Ok(Ok(())))
+        match written {
+            Ok(written) => written.is_ok(),
+            Err(raised) => {
+                discard_raised(raised);
+                false
+            }
+        }
     }
 }
 

@@ -311,7 +311,8 @@ impl Machine {
 
     fn tick_at(&mut self, at: Instant, what: Ticket, ctx: &Ctx<'_, Command>) -> (u64, Timer) {
         let ticket = self.ticket(what);
-        (ticket, ctx.cell.head.node.timers.at(at, Fire::Tick(ctx.id(), ticket)))
+        let node = ctx.cell.head.node;
+        (ticket, node.timers.at(node, at, Fire::Tick(ctx.id(), ticket)))
     }
 
     fn forget(&mut self, (ticket, timer): (u64, Timer), ctx: &Ctx<'_, Command>) {
