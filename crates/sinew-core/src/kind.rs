@@ -41,10 +41,7 @@ impl Kind {
     /// ```
     #[inline]
     pub const fn is_event(self) -> bool {
-        matches!(
-            self,
-            Kind::TIMER | Kind::FD_EVENT | Kind::CHILD_EXIT | Kind::EXIT | Kind::DOWN | Kind::STOP
-        )
+        matches!(self, Kind::TIMER | Kind::FD_EVENT | Kind::CHILD_EXIT | Kind::EXIT | Kind::DOWN | Kind::STOP)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use kit::{Hooked, local, with_nodes};
-use sinew_kernel::{ActorRef, AskError, ExitReason, Flow, Node, Policy, Reply, Unsent};
+use sinew_kernel::{ActorRef, AskError, ExitReason, Flow, Node, Policy, Process, Received, Reply, Unsent};
 use sinew_sched::{ManualClock, Reason, Runtime, chan, spawn, spawn_future};
 
 enum Ask {
@@ -296,4 +296,35 @@ fn whoever_has_a_question_can_see_that_nobody_waits_for_it() {
     let reply = reply_to_nobody();
     assert!(reply.is_abandoned());
     reply.send(1);
+}
+
+// A13
+#[test]
+fn a_question_that_is_lost_in_a_panic_which_the_actor_catches_is_over_at_once() {
+    with_nodes(|node| {
+        let catches = |reply: Reply<u32>| {
+            let held = std::panic::AssertUnwindSafe(move || {
+                let _held = reply;
+                panic!("on purpose");
+            });
+            std::panic::catch_unwind(held).unwrap_err();
+        };
+        let actor = Hooked::<Reply<u32>>::new(move |reply, _| {
+            catches(reply);
+            Flow::Continue
+        });
+        let process = move |own: &mut Process<Reply<u32>>| {
+            while let Ok(Received::Message(reply)) = own.recv() {
+                catches(reply);
+            }
+            Flow::Stop
+        };
+        for actor in [node.spawn(actor).unwrap(), node.actor().spawn_process(process).unwrap()] {
+            for _ in 0..100 {
+                let answer = actor.ask_timeout(|reply| reply, Duration::MAX);
+                assert!(matches!(answer, Err(AskError::NoReply)), "{answer:?}");
+            }
+            actor.stop();
+        }
+    });
 }

@@ -193,3 +193,24 @@ fn joins_that_time_out_leave_nothing_behind() {
     node.run_until_idle();
     assert_eq!(actor.join().unwrap(), ExitReason::Shutdown);
 }
+
+// E10
+#[test]
+fn nobody_but_the_system_sends_what_the_system_tells() {
+    let (node, _clock) = local();
+    let to = node.actor().spawn_raw((), |(), _, _| panic!("nothing is for it")).unwrap().id();
+    for kind in [Kind::TIMER, Kind::FD_EVENT, Kind::CHILD_EXIT, Kind::EXIT, Kind::DOWN, Kind::STOP] {
+        let error = node.send(to, kind, &[0; 16][..]).unwrap_err();
+        assert!(matches!(error.why, Unsent::SystemKind(refused) if refused == kind), "{error}");
+        assert_eq!(error.message.payload.bytes(), [0; 16]);
+    }
+    let forges = node.actor().spawn_raw((), move |(), message: &Message, ctx: &mut Ctx| {
+        ctx.send(to, Kind::CHILD_EXIT, &[0; 16][..]).unwrap_err();
+        let forged = Message::new(to, Kind::EXIT, Payload::copy(message.payload.bytes()));
+        ctx.forward(to, forged).unwrap_err();
+        Flow::Stop
+    });
+    node.send(forges.unwrap().id(), Kind(1), Payload::empty()).unwrap();
+    node.run_until_idle();
+    assert_eq!(node.actor_count(), 1);
+}

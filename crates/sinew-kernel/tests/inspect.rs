@@ -506,3 +506,14 @@ fn a_supervised_child_has_its_restarts_and_its_last_error_and_its_type() {
     };
     assert!(events.try_iter().any(|event| event == restarted));
 }
+
+#[test]
+fn names_do_not_steer_the_terminal_of_whoever_prints_a_snapshot() {
+    let node = Node::new();
+    let name = "a\u{1b}[2Jb\n\"c\"";
+    node.actor().name(name).spawn_raw((), |(), _, _| Flow::Continue).unwrap();
+    let snapshot = node.snapshot();
+    for text in [snapshot.to_string(), snapshot.tree().to_string(), snapshot.to_json()] {
+        assert!(!text.contains('\u{1b}') && !text.contains("b\n"), "{text}");
+    }
+}

@@ -246,3 +246,20 @@ fn dead_letters_say_why() {
         assert!(matches!(letter.why, Why::Ended(reason) if message_of(&reason) == "early"));
     }
 }
+
+// L19
+#[test]
+fn nobody_is_told_of_a_child_whose_parent_ends() {
+    let (node, _clock) = local();
+    let events = node.lifecycle();
+    let parent = Hooked::<u64>::new(|_, _| Flow::Continue).started(|(), _| Flow::Stop).stopping(|_, ctx| {
+        let refused = ctx.child().name("ghost").spawn(keeper().0);
+        assert!(matches!(refused, Err(SpawnError::ParentEnded(_))));
+        assert_eq!(ctx.node().lookup("ghost"), None);
+    });
+    let parent = node.spawn(parent).unwrap().id();
+    node.run_until_idle();
+    let told: Vec<_> = std::iter::from_fn(|| events.try_recv().unwrap()).collect();
+    let ended = Lifecycle::Ended { actor: parent, name: None, reason: ExitReason::Normal };
+    assert_eq!(told, [Lifecycle::Started(parent), ended]);
+}

@@ -420,3 +420,29 @@ fn a_drain_of_a_single_message_ends_its_actor() {
     assert!(actor.is_dead());
     assert_eq!(*numbers.lock().unwrap(), [1]);
 }
+
+// D4
+#[test]
+fn nothing_gets_in_after_a_drain_also_if_the_actor_has_not_come_to_it() {
+    let (node, _clock) = local();
+    let (actor, numbers) = keeper();
+    let actor = node.actor().mailbox(2).spawn(actor).unwrap();
+    let (work, key, _entered) = wait();
+    actor.tell(work).unwrap();
+    node.run_until_idle();
+    actor.tell(Work::Number(1)).unwrap();
+    actor.tell(Work::Number(2)).unwrap();
+    let late = actor.clone();
+    let waits = node.handle().spawn(move || late.tell(Work::Number(3)).unwrap_err().why);
+    node.run_until_idle();
+    actor.drain();
+    let late = actor.tell(Work::Number(4)).unwrap_err();
+    assert!(matches!(late.why, Unsent::Stopped(ExitReason::Shutdown)), "{late}");
+    key.open();
+    node.run_until_idle();
+    assert_eq!(actor.join().unwrap(), ExitReason::Shutdown);
+    assert_eq!(*numbers.lock().unwrap(), [1, 2]);
+    let why = waits.join().unwrap();
+    assert!(matches!(why, Unsent::Stopped(ExitReason::Shutdown)), "{why}");
+    assert_eq!(node.dead_letter_count(), 0);
+}

@@ -224,3 +224,66 @@ fn computing(node: &Node) -> (ActorRef<Work>, Arc<AtomicBool>) {
     actor.tell(left).unwrap();
     (actor, go)
 }
+
+#[test]
+fn one_that_failed_and_is_given_up_in_its_destructor_has_failed_once() {
+    let _watchdog = Watchdog::new("a destructor".to_owned());
+    let clock = ManualClock::new();
+    clock.hold(true);
+    let node = Node::builder()
+        .runtime(Runtime::builder().workers(2).manual_clock(&clock))
+        .log_off()
+        .build()
+        .unwrap();
+    let (entered, has_entered) = mpsc::channel();
+    let go = Arc::new(AtomicBool::new(false));
+    let heavy = Heavy { entered, go: go.clone() };
+    let actor = Hooked::<()>::new(|(), _| panic!("on purpose")).dropped(|| drop(heavy));
+    let actor = node.spawn(actor).unwrap();
+    actor.tell(()).unwrap();
+    has_entered.recv().unwrap();
+    actor.kill();
+    while actor.join_timeout(Duration::from_millis(1)).unwrap().is_none() {
+        clock.advance(Duration::from_secs(6));
+    }
+    go.store(true, Ordering::Release);
+    spin_until(|| node.zombies().is_empty());
+    let totals = node.snapshot().totals;
+    assert_eq!((totals.handled, totals.failed, totals.accepted()), (0, 1, 1));
+}
+
+#[test]
+fn one_that_was_given_up_in_the_middle_of_a_batch_handles_no_more_of_it() {
+    let _watchdog = Watchdog::new("a batch".to_owned());
+    let clock = ManualClock::new();
+    clock.hold(true);
+    let runtime = Runtime::builder().workers(2).manual_clock(&clock);
+    let node = Node::builder().runtime(runtime).log_off().build().unwrap();
+    let (actor, numbers) = keeper();
+    let actor = node.spawn(actor).unwrap();
+    let (first, key, at_first) = wait();
+    actor.tell(first).unwrap();
+    at_first.recv().unwrap();
+    // Taken in one batch when the first is over.
+    let go = Arc::new(AtomicBool::new(false));
+    let (entered, has_entered) = mpsc::channel();
+    let wait_for = go.clone();
+    let computes = act(move |_| {
+        entered.send(()).unwrap();
+        spin_until(|| wait_for.load(Ordering::Acquire));
+        Flow::Continue
+    });
+    actor.tell(computes).unwrap();
+    (0..8).for_each(|number| actor.tell(Work::Number(number)).unwrap());
+    key.open();
+    has_entered.recv().unwrap();
+    actor.kill();
+    while actor.join_timeout(Duration::from_millis(1)).unwrap().is_none() {
+        clock.advance(Duration::from_secs(6));
+    }
+    go.store(true, Ordering::Release);
+    spin_until(|| node.zombies().is_empty());
+    assert!(numbers.lock().unwrap().is_empty());
+    let totals = node.snapshot().totals;
+    assert_eq!((totals.accepted(), totals.dead_letters), (10, 8), "{totals:?}");
+}

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kit::{Hooked, Watchdog, Work, keeper, local, number, spin_until, wait, with_nodes};
-use sinew_kernel::{ActorRef, ExitReason, Flow, Node, Policy, Process, Unsent, Why};
+use sinew_kernel::{ActorRef, ExitReason, Flow, Kind, Node, Policy, Process, Unsent, Why};
 use sinew_sched::{Reason, sleep, spawn_future, yield_now};
 
 const CAPACITIES: [u32; 4] = [1, 2, 7, 1024];
@@ -567,4 +567,24 @@ fn a_task_that_fills_a_large_mailbox_lets_others_run_meanwhile() {
     key.open();
     node.run_until_idle();
     assert_eq!(*numbers.lock().unwrap(), (0..1000).collect::<Vec<_>>());
+}
+
+// D8
+#[test]
+fn a_dead_letter_of_bytes_says_who_sent_it_and_of_what_kind_it_was() {
+    let (node, _clock) = local();
+    let letters = node.dead_letters();
+    let full = node.actor().mailbox(1).policy(Policy::DropNewest);
+    let to = full.spawn_raw((), |(), _, _| Flow::Continue).unwrap().id();
+    let sender = Hooked::<()>::new(move |(), ctx| {
+        ctx.send(to, Kind(7), &b"one"[..]).unwrap();
+        ctx.send(to, Kind(8), &b"two"[..]).unwrap();
+        Flow::Continue
+    });
+    let sender = node.spawn(sender).unwrap();
+    sender.tell(()).unwrap();
+    node.run_until_idle();
+    let letter = letters.recv().unwrap();
+    assert_eq!((letter.source, letter.dest, letter.kind), (sender.id(), to, Some(Kind(8))));
+    assert_eq!(letter.why, Why::Overflow);
 }

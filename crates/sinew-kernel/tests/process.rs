@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kit::{Watchdog, local, with_nodes};
 use sinew_kernel::{ExitReason, Flow, Node, Process, Received, Why};
-use sinew_sched::{ManualClock, Runtime};
+use sinew_sched::{ManualClock, Runtime, sleep};
 
 // R1
 #[test]
@@ -158,4 +158,28 @@ fn a_message_that_a_process_was_looking_at_when_it_failed_is_a_dead_letter() {
         assert!(matches!(process.join(), Ok(ExitReason::Error(_))));
         assert_eq!(node.dead_letter_count(), 1);
     });
+}
+
+#[test]
+fn a_process_that_is_ended_has_failed_the_message_that_it_was_at() {
+    for at_message in [false, true] {
+        let (node, _clock) = local();
+        let process = node.actor().spawn_process(move |own: &mut Process<u32>| {
+            own.recv().unwrap();
+            if at_message {
+                sleep(Duration::from_secs(3600));
+            }
+            let _ = own.recv();
+            Flow::Stop
+        });
+        let process = process.unwrap();
+        process.tell(1).unwrap();
+        node.run_until_idle();
+        process.kill();
+        node.run_until_idle();
+        assert_eq!(process.join().unwrap(), ExitReason::Killed);
+        let totals = node.snapshot().totals;
+        let expected = if at_message { (0, 1) } else { (1, 0) };
+        assert_eq!((totals.handled, totals.failed), expected, "at a message: {at_message}");
+    }
 }

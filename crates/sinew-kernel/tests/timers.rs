@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use sinew_core::payload::{SystemPayload, Timer};
 use sinew_kernel::{
-    Actor, Ctx, ExitReason, Flow, Kind, Message, Node, Process, Received, TimerError, TimerId,
+    Actor, ActorRef, Backoff, ChildSpec, Ctx, ExitReason, Flow, Kind, Message, Node, Payload, Process,
+    Received, Strategy, TimerError, TimerId,
 };
 use sinew_sched::{ManualClock, Runtime, now, sleep};
 
@@ -478,4 +479,34 @@ fn a_timer_that_is_faster_than_its_actor_does_not_keep_messages_waiting() {
             sleep(3 * SECOND);
         }
     });
+}
+
+// T12
+#[test]
+fn actors_that_have_ended_leave_nothing_with_the_clock() {
+    let clock = ManualClock::new();
+    let node = Node::builder().runtime(Runtime::builder().manual_clock(&clock)).stop_timeout(HOUR).log_off();
+    let node = node.build_current_thread().unwrap();
+    let idle = || node.actor().spawn_raw((), |(), _, _| Flow::Continue).unwrap();
+    for ends in [ActorRef::stop, ActorRef::kill] {
+        for _ in 0..3000 {
+            let actor = idle();
+            ends(&actor);
+            node.run_until_idle();
+            assert!(actor.is_dead());
+        }
+        assert_eq!(node.snapshot().totals.timers, 0);
+    }
+    // One that is to be restarted later, and whose supervisor is killed.
+    let backoff = Backoff { initial: HOUR, max: HOUR, ..Backoff::default() };
+    let fails = ChildSpec::raw("child", || (), |(), _: &Message, _: &mut Ctx| panic!("on purpose"));
+    let supervisor = node.supervisor(Strategy::OneForOne).child(fails.name("child").backoff(backoff));
+    let supervisor = supervisor.start().unwrap();
+    node.run_until_idle();
+    node.send_named("child", Kind(1), Payload::empty()).unwrap();
+    node.run_until_idle();
+    assert_eq!(node.snapshot().totals.timers, 1);
+    supervisor.kill();
+    node.run_until_idle();
+    assert_eq!((node.actor_count(), node.snapshot().totals.timers), (0, 0));
 }
