@@ -13,18 +13,34 @@ use crate::node::{Inner, NodeRef};
 
 /// The log actor, which is started if there is none.
 pub(super) fn get(node: &'static Inner) -> Result<ActorId, SpawnError> {
-    let mut actor = node.log.actor.lock();
-    if let Some(id) = actor.filter(|id| node.table.get(*id).is_some()) {
+    let alive = |id: &ActorId| node.table.has(*id);
+    let found = node.log.actor.lock().filter(alive);
+    if let Some(id) = found {
         return Ok(id);
     }
     // It never waits, so it is not blocked while its mailbox fills.
-    let options = NodeRef(node).actor().name("log").policy(Policy::DropNewest);
+    let options = NodeRef(node).actor().policy(Policy::DropNewest);
     let started = options.spawn_raw(0, |dropped, message, ctx| {
         say(message, ctx);
         say_dropped(dropped, ctx);
         Flow::Continue
     })?;
-    Ok(*actor.insert(started.id()))
+    // Subscribers are told that it is started and named, so neither is done under the lock: there may be another by now.
+    let id = started.id();
+    let mut actor = node.log.actor.lock();
+    let first = actor.filter(alive);
+    *actor = first.or(Some(id));
+    drop(actor);
+    if let Some(first) = first {
+        started.kill();
+        return Ok(first);
+    }
+    if let Err(error) = NodeRef(node).register("log", id) {
+        node.log.actor.lock().take_if(|actor| *actor == id);
+        started.kill();
+        return Err(error.into());
+    }
+    Ok(id)
 }
 
 fn say(message: &Message, ctx: &Ctx) {
