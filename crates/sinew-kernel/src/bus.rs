@@ -8,15 +8,16 @@
 //! 1. [`Bus::put`] puts it into the channels of all subscribers, under the lock of the bus and whatever lock decides its place among
 //!    others. So subscribers get items in the order of that lock, and one that subscribes under it gets just those that come after.
 //!    The receivers that wait are given the item, and not woken.
-//! 2. [`Told`] has whom to wake, and does so when it goes, which is when the locks are free. An item that others put meanwhile
-//!    may be received earlier; nobody but who was given this one can receive it, so that no order is lost.
+//! 2. [`Told`] has whom to wake, and does so when it goes, which is when the locks are free. Items that others put meanwhile are
+//!    behind this one, however late its receiver is woken: so no order is lost.
 //!
 //! A subscriber that has gone, or has ended its channel, is taken out of the bus by whoever finds that, and is dropped in the second
 //! step too: the last sender of a channel wakes whoever still waits there, and drops the error that it may have been ended with.
 //!
 //! [`Bus::tell`] does both steps, for who holds no lock.
 //!
-//! Models: `bus_wakes_whom_it_tells`, `bus_tells_in_the_order_of_the_lock`, `bus_wakes_under_no_lock`, `name_is_told_once`.
+//! Models: `bus_wakes_whom_it_tells`, `bus_tells_in_the_order_of_the_lock`, `bus_wakes_under_no_lock`, `bus_lets_go_under_no_lock`,
+//! `name_is_told_once`.
 
 use std::mem;
 

@@ -1,4 +1,9 @@
 //! The log actor: lines as messages, for who has only those.
+//!
+//! Subscribers are told when it is started and when it is named, which is foreign code: so neither is done under the lock of who it
+//! is. Of those who start one at once the first to say so under the lock has it named, and the others end theirs.
+//!
+//! Model: `log_actor_is_one`.
 
 use sinew_core::payload::{Log as LogPayload, SystemPayload};
 use sinew_core::{ActorId, Kind, Level};
@@ -25,7 +30,6 @@ pub(super) fn get(node: &'static Inner) -> Result<ActorId, SpawnError> {
         say_dropped(dropped, ctx);
         Flow::Continue
     })?;
-    // Subscribers are told that it is started and named, so neither is done under the lock: there may be another by now.
     let id = started.id();
     let mut actor = node.log.actor.lock();
     let first = actor.filter(alive);

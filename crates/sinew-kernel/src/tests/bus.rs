@@ -2,6 +2,7 @@
 
 use std::task::{Context, Poll, Wake, Waker};
 
+use sinew_sched::chan::Receiver;
 use sinew_sync::{Arc, Mutex, model, thread};
 
 use crate::bus::{Bus, Told};
@@ -28,17 +29,28 @@ fn counts(counter: &Arc<Counter>, times: u32) -> thread::JoinHandle<()> {
     thread::spawn(move || (0..times).for_each(|_| counter.count()))
 }
 
+struct Flag(sinew_sync::statics::AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.store(true, sinew_sync::statics::Ordering::Relaxed);
+    }
+}
+
 /// A subscriber that waits is woken for what it was given.
 #[test]
 fn bus_wakes_whom_it_tells() {
     model("bus_wakes_whom_it_tells", || {
         let counter = Arc::new(Counter::default());
-        let subscribers = [counter.bus.subscribe(), counter.bus.subscribe()]
-            .map(|numbers| thread::spawn(move || [numbers.recv().unwrap(), numbers.recv().unwrap()]));
-        counts(&counter, 2).join().unwrap();
-        for subscriber in subscribers {
-            assert_eq!(subscriber.join().unwrap(), [1, 2]);
-        }
+        let numbers = counter.bus.subscribe();
+        let counts = counts(&counter, 1);
+        let flag = std::sync::Arc::new(Flag(false.into()));
+        let waker = Waker::from(flag.clone());
+        let mut next = Box::pin(numbers.recv_async());
+        let waits = next.as_mut().poll(&mut Context::from_waker(&waker)).is_pending();
+        counts.join().unwrap();
+        assert_eq!(waits, flag.0.load(sinew_sync::statics::Ordering::Relaxed));
+        assert!(!waits || next.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
     });
 }
 
@@ -70,25 +82,42 @@ impl Wake for Counts {
     }
 }
 
-/// Whoever wakes a subscriber holds no lock: because it has told something, or because it has found out that nobody is to be told
-/// any more.
-#[test]
-fn bus_wakes_under_no_lock() {
-    model("bus_wakes_under_no_lock", || {
+/// A counter whose subscriber waits, with such a waker.
+fn model_of_waker(name: &'static str, meanwhile: fn(&Arc<Counter>, Receiver<u32>)) {
+    model(name, move || {
         let counter = Arc::new(Counter::default());
         let numbers = counter.bus.subscribe();
         let waker = Waker::from(std::sync::Arc::new(Counts(counter.clone())));
         let mut next = Box::pin(numbers.recv_async());
         assert!(next.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        let other = counts(&counter, 1);
+        meanwhile(&counter, numbers.clone());
+        assert!(matches!(next.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(_)));
+        assert_eq!(*counter.last.lock(), 3, "it was woken once");
+    });
+}
+
+/// Whoever tells something holds no lock when it wakes a subscriber.
+#[test]
+fn bus_wakes_under_no_lock() {
+    model_of_waker("bus_wakes_under_no_lock", |counter, _| {
+        let other = counts(counter, 1);
+        counter.count();
+        other.join().unwrap();
+    });
+}
+
+/// Nor does it when it finds that a channel has ended, and comes before whoever is about to tell those who wait there.
+#[test]
+fn bus_lets_go_under_no_lock() {
+    model_of_waker("bus_lets_go_under_no_lock", |counter, numbers| {
         let closes = {
             let numbers = numbers.clone();
             thread::spawn(move || numbers.close())
         };
-        counter.count();
-        other.join().unwrap();
+        while !numbers.is_closed() {
+            thread::yield_now();
+        }
+        (0..2).for_each(|_| counter.count());
         closes.join().unwrap();
-        assert!(matches!(next.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(_)));
-        assert_eq!(*counter.last.lock(), 3);
     });
 }
