@@ -3,7 +3,8 @@
 //! What starts with a slash is a path, everything else a flat name; [`sinew_core`] has the rules of both and the tables. All of
 //! a node's are under one lock. An actor's own lock is taken under it, never the other way round: who registers a name looks
 //! there whether the actor lives, and leaves a mark; who ends the actor sees the mark and frees what it has. One of the two
-//! comes second, so no name outlives its actor.
+//! comes second, so no name outlives its actor. What is told of names is [put](Bus::put) under the lock, and so in its order;
+//! whom that wakes is woken when the lock is free.
 //!
 //! # The seam to other nodes
 //!
@@ -18,7 +19,7 @@ use sinew_sched::chan::Receiver;
 use sinew_sync::{Arc, RwLock};
 
 use crate::actor_ref::ActorRef;
-use crate::bus::Bus;
+use crate::bus::{Bus, Told};
 use crate::cell::{AnyCell, Cell, Head, Phase};
 use crate::ctx::Ctx;
 use crate::error::{RegisterError, SendError, Unsent};
@@ -114,6 +115,7 @@ impl Names {
     pub(crate) fn register(&self, text: &str, cell: &dyn AnyCell) -> Result<bool, RegisterError> {
         let (id, valid) = (cell.head().id, Text::new(text)?);
         let mut first = Some(Box::<str>::from(text));
+        let mut told = Told::default();
         let mut tables = self.tables.write();
         if let Some(holder) = tables.holder(text) {
             return Err(RegisterError::Taken { name: text.into(), holder });
@@ -130,32 +132,35 @@ impl Names {
         match valid {
             Text::Name(name) => {
                 let _ = tables.names.register(name.clone(), id);
-                self.changes.tell(|| NameChange::Name(NameRegister { name, actor: id }));
+                self.changes.put(|| NameChange::Name(NameRegister { name, actor: id }), &mut told);
             }
             Text::Path(path) => {
                 let _ = tables.paths.register(path.clone(), id);
-                self.changes.tell(|| NameChange::Path(PathRegister { path, actor: id }));
+                self.changes.put(|| NameChange::Path(PathRegister { path, actor: id }), &mut told);
             }
         }
-        cell.head().node.lifecycle(|| Lifecycle::NameRegistered { actor: id, name: text.into() });
+        let event = || Lifecycle::NameRegistered { actor: id, name: text.into() };
+        cell.head().node.events.put(event, &mut told);
         Ok(true)
     }
 
     /// Takes a name or a path from whoever has it, if `may` says so of that one.
     fn unregister(&self, node: NodeRef, text: &str, may: impl FnOnce(ActorId) -> bool) -> Option<ActorId> {
+        let mut told = Told::default();
         let mut tables = self.tables.write();
         let holder = tables.holder(text).filter(|holder| may(*holder))?;
         match Text::new(text).ok()? {
             Text::Name(name) => {
                 tables.names.unregister(text);
-                self.changes.tell(|| NameChange::NoName(NameUnregister { name }));
+                self.changes.put(|| NameChange::NoName(NameUnregister { name }), &mut told);
             }
             Text::Path(path) => {
                 tables.paths.unregister(text);
-                self.changes.tell(|| NameChange::NoPath(PathUnregister { path }));
+                self.changes.put(|| NameChange::NoPath(PathUnregister { path }), &mut told);
             }
         }
-        node.0.lifecycle(|| Lifecycle::NameUnregistered { actor: holder, name: text.into() });
+        let event = || Lifecycle::NameUnregistered { actor: holder, name: text.into() };
+        node.0.events.put(event, &mut told);
         let mut next = tables.of(holder).next().map(Box::<str>::from);
         if let Some(cell) = node.0.table.get(holder) {
             cell.life(|life| {
@@ -191,15 +196,17 @@ impl Names {
 
     /// Frees all that an actor has.
     pub(crate) fn release(&self, head: &Head) {
-        let (id, node) = (head.id, head.node);
+        let (id, events) = (head.id, &head.node.events);
+        let gone = |name: &str| Lifecycle::NameUnregistered { actor: id, name: name.into() };
+        let mut told = Told::default();
         let mut tables = self.tables.write();
         for name in tables.names.remove_all(id) {
-            node.lifecycle(|| Lifecycle::NameUnregistered { actor: id, name: name.as_str().into() });
-            self.changes.tell(|| NameChange::NoName(NameUnregister { name }));
+            events.put(|| gone(name.as_str()), &mut told);
+            self.changes.put(|| NameChange::NoName(NameUnregister { name }), &mut told);
         }
         for path in tables.paths.remove_all(id) {
-            node.lifecycle(|| Lifecycle::NameUnregistered { actor: id, name: path.as_str().into() });
-            self.changes.tell(|| NameChange::NoPath(PathUnregister { path }));
+            events.put(|| gone(path.as_str()), &mut told);
+            self.changes.put(|| NameChange::NoPath(PathUnregister { path }), &mut told);
         }
     }
 

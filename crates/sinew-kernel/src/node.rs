@@ -55,7 +55,7 @@ pub(crate) struct Inner {
     pub(crate) stop_timeout: Duration,
     /// Every actor knows where it was spawned.
     pub(crate) keeps_sites: bool,
-    events: Bus<Lifecycle>,
+    pub(crate) events: Bus<Lifecycle>,
     numbers: AtomicU64,
     closed: AtomicBool,
     /// Whoever waits until there are no actors.

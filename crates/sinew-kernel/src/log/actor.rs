@@ -1,4 +1,9 @@
 //! The log actor: lines as messages, for who has only those.
+//!
+//! Subscribers are told when it is started and when it is named, which is foreign code: so neither is done under the lock of who it
+//! is. Of those who start one at once the first to say so under the lock has it named, and the others end theirs.
+//!
+//! Model: `log_actor_is_one`.
 
 use sinew_core::payload::{Log as LogPayload, SystemPayload};
 use sinew_core::{ActorId, Kind, Level};
@@ -13,18 +18,33 @@ use crate::node::{Inner, NodeRef};
 
 /// The log actor, which is started if there is none.
 pub(super) fn get(node: &'static Inner) -> Result<ActorId, SpawnError> {
-    let mut actor = node.log.actor.lock();
-    if let Some(id) = actor.filter(|id| node.table.get(*id).is_some()) {
+    let alive = |id: &ActorId| node.table.has(*id);
+    let found = node.log.actor.lock().filter(alive);
+    if let Some(id) = found {
         return Ok(id);
     }
     // It never waits, so it is not blocked while its mailbox fills.
-    let options = NodeRef(node).actor().name("log").policy(Policy::DropNewest);
+    let options = NodeRef(node).actor().policy(Policy::DropNewest);
     let started = options.spawn_raw(0, |dropped, message, ctx| {
         say(message, ctx);
         say_dropped(dropped, ctx);
         Flow::Continue
     })?;
-    Ok(*actor.insert(started.id()))
+    let id = started.id();
+    let mut actor = node.log.actor.lock();
+    let first = actor.filter(alive);
+    *actor = first.or(Some(id));
+    drop(actor);
+    if let Some(first) = first {
+        started.kill();
+        return Ok(first);
+    }
+    if let Err(error) = NodeRef(node).register("log", id) {
+        node.log.actor.lock().take_if(|actor| *actor == id);
+        started.kill();
+        return Err(error.into());
+    }
+    Ok(id)
 }
 
 fn say(message: &Message, ctx: &Ctx) {

@@ -85,12 +85,14 @@ impl Logger {
 
     /// From which level on lines are logged for which there is no other rule, from now on.
     pub fn set_level(self, level: impl Into<LevelFilter>) {
-        self.0.log.filters.change(|rules| rules.all = level.into());
+        let level = level.into(); // anybody's code: not under the lock of the rules
+        self.0.log.filters.change(|rules| rules.all = level);
     }
 
     /// From which level on lines of this actor are logged, until it ends. This rule goes before all others.
     pub fn set_actor(self, actor: ActorId, level: impl Into<LevelFilter>) {
-        self.0.log.filters.change(|rules| rules.actors.insert(actor, level.into()));
+        let level = level.into();
+        self.0.log.filters.change(|rules| rules.actors.insert(actor, level));
         if self.0.table.get(actor).is_none() {
             self.unset_actor(actor); // nobody would ever
         }
@@ -104,7 +106,8 @@ impl Logger {
     /// From which level on lines with this target, or one below it, are logged: `app::db` is also for `app::db::Pool`. Lines of
     /// actors have their type as the target; the longest rule goes first.
     pub fn set_target(self, target: &str, level: impl Into<LevelFilter>) {
-        self.0.log.filters.change(|rules| rules.targets.insert(target.into(), level.into()));
+        let level = level.into();
+        self.0.log.filters.change(|rules| rules.targets.insert(target.into(), level));
     }
 
     /// Takes the rule for a target back.

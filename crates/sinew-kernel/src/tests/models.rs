@@ -3,6 +3,7 @@
 //! The task of an actor is a thread here, and its state word a flag: whoever wakes it sets the flag, and its turn ends by
 //! waiting for that. Cells are those of production, of a node whose runtime never runs.
 
+mod bus;
 mod end;
 pub(crate) mod services;
 

@@ -72,6 +72,17 @@ fn name_is_told_once() {
     });
 }
 
+/// Whoever asks for the log actor gets the same.
+#[test]
+fn log_actor_is_one() {
+    model_of_node("log_actor_is_one", || {
+        let node = **node();
+        let other = thread::spawn(move || node.logger().actor());
+        let own = node.logger().actor().unwrap();
+        assert_eq!((other.join().unwrap(), node.lookup("log")), (Ok(own), Some(own)));
+    });
+}
+
 /// No member of a group outlives its actor.
 #[test]
 fn group_against_end() {

@@ -56,6 +56,7 @@ mod rendezvous;
 mod ring;
 mod sender;
 mod slot;
+mod wakeups;
 mod weighted;
 
 use std::collections::VecDeque;
@@ -76,11 +77,13 @@ use rendezvous::Rendezvous;
 use ring::Ring;
 pub use sender::Sender;
 use slot::Slot;
+#[doc(hidden)]
+pub use wakeups::Wakeups;
 use weighted::Weighted;
 
 use crate::case::Enrolled;
 use crate::dump::WaitKind;
-use crate::wait::Node;
+use crate::wait::{Node, Waiter};
 
 /// A channel that holds nothing: a sender waits until a receiver takes its item.
 pub fn rendezvous<T>() -> (Sender<T>, Receiver<T>) {
@@ -160,7 +163,8 @@ enum Tried {
 /// A slot is its caller's: full for a sender, empty for a receiver. Nodes are as [`crate::wait`] says, with one queue for
 /// each side; a node that is told GIVEN has a slot that was emptied, or filled, or that [`Flavour::settle_recv`] fills.
 trait Flavour<T> {
-    fn try_send(&self, slot: &Slot<T>) -> Tried;
+    /// Whoever gets the item is handed to `wake`, when no lock is held.
+    fn try_send(&self, slot: &Slot<T>, wake: impl FnMut(Waiter)) -> Tried;
     fn try_recv(&self, slot: &Slot<T>) -> Tried;
     fn enroll_send(&self, slot: &Slot<T>, node: &Node) -> Enrolled;
     fn enroll_recv(&self, slot: &Slot<T>, node: &Node) -> Enrolled;
@@ -185,7 +189,7 @@ trait Flavour<T> {
     fn send_some(&self, items: &mut VecDeque<T>) {
         while let Some(item) = items.pop_front() {
             let slot = Slot::of(item);
-            self.try_send(&slot);
+            self.try_send(&slot, Waiter::wake);
             if let Some(item) = slot.into_inner() {
                 return items.push_front(item);
             }

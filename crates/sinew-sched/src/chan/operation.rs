@@ -4,11 +4,12 @@ use std::fmt;
 
 use super::error::{RecvError, SendError};
 use super::slot::Slot;
+use super::wakeups::Wakeups;
 use super::{Channel, Flavour, GIVEN, Tried, flavour};
 use crate::case::{Attempt, Case, Enrolled};
 use crate::dump::WaitKind;
 use crate::notes::What;
-use crate::wait::{Awaited, Node};
+use crate::wait::{Awaited, Node, Waiter};
 
 /// An item on its way into a channel: see [`Sender::send_async`](super::Sender::send_async) and
 /// [`select::send`](crate::select::send).
@@ -26,7 +27,12 @@ impl<'a, T> SendCase<'a, T> {
     /// Does it, unless that needs a wait.
     #[inline(always)]
     pub(super) fn try_now(&self) -> bool {
-        flavour!(self.channel, try_send(&self.slot)) == Tried::Done
+        flavour!(self.channel, try_send(&self.slot, Waiter::wake)) == Tried::Done
+    }
+
+    /// The same, and leaves it to the caller to wake those who are told.
+    pub(super) fn try_quietly(&self, wakeups: &mut Wakeups) -> bool {
+        flavour!(self.channel, try_send(&self.slot, |waiter| wakeups.add(waiter))) == Tried::Done
     }
 }
 

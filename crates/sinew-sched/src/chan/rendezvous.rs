@@ -73,7 +73,7 @@ unsafe fn give<T>(node: *const Node, item: T, number: usize) -> Waiter {
 
 impl<T> Flavour<T> for Rendezvous<T> {
     #[inline]
-    fn try_send(&self, slot: &Slot<T>) -> Tried {
+    fn try_send(&self, slot: &Slot<T>, mut wake: impl FnMut(Waiter)) -> Tried {
         let mut state = self.state.lock();
         if state.closed {
             return Tried::Done;
@@ -83,7 +83,7 @@ impl<T> Flavour<T> for Rendezvous<T> {
         // SAFETY: the node was claimed just now, and the slot is the caller's.
         let waiter = unsafe { give(node, slot.take().expect("an item to send"), state.given) };
         drop(state);
-        waiter.wake();
+        wake(waiter);
         Tried::Done
     }
 
@@ -190,7 +190,7 @@ impl<T> Flavour<T> for Rendezvous<T> {
 
     /// A channel that holds nothing has no oldest item to make room with: the item itself is what is dropped.
     fn force_send(&self, slot: &Slot<T>) -> Displaced<T> {
-        match self.try_send(slot) {
+        match self.try_send(slot, Waiter::wake) {
             Tried::Done => Displaced::one(None),
             // SAFETY: the slot is the caller's.
             Tried::Blocked => Displaced::one(unsafe { slot.take() }),

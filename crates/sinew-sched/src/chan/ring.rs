@@ -219,7 +219,7 @@ impl<T> Ring<T> {
 
 impl<T> Flavour<T> for Ring<T> {
     #[inline(always)]
-    fn try_send(&self, slot: &Slot<T>) -> Tried {
+    fn try_send(&self, slot: &Slot<T>, wake: impl FnMut(Waiter)) -> Tried {
         let mut tail = self.tail.side.lock();
         if self.tail.closed.load(Ordering::Relaxed) {
             return Tried::Done;
@@ -227,7 +227,7 @@ impl<T> Flavour<T> for Ring<T> {
         if !tail.receivers.is_empty() {
             let waiter = self.send_to_waiting(&mut tail, slot);
             drop(tail);
-            waiter.into_iter().for_each(Waiter::wake);
+            waiter.into_iter().for_each(wake);
             return Tried::Done;
         }
         if self.is_full(&mut tail) {

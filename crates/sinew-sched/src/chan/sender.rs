@@ -13,6 +13,7 @@ use sinew_sync::atomic::Ordering;
 use super::ends::{Many, both_ends};
 use super::error::{CloseError, End, SendError, Unsent};
 use super::operation::{SendCase, Sending};
+use super::wakeups::Wakeups;
 use super::{Channel, Displaced, Flavour, Kind, flavour};
 use crate::case::{Async, Case, block};
 use crate::clock::now;
@@ -74,6 +75,17 @@ impl<T, K> Sender<T, K> {
     pub fn try_send(&self, item: T) -> Result<(), SendError<T>> {
         let send = SendCase::new(&self.channel, item);
         if send.try_now() { send.output() } else { Err(unsent(send, Unsent::Full)) }
+    }
+
+    /// [`try_send`](Sender::try_send) for whoever holds a lock: whom the item wakes is woken when `wakeups` goes.
+    ///
+    /// # Errors
+    ///
+    /// As for [`try_send`](Sender::try_send).
+    #[doc(hidden)]
+    pub fn try_send_quietly(&self, item: T, wakeups: &mut Wakeups) -> Result<(), SendError<T>> {
+        let send = SendCase::new(&self.channel, item);
+        if send.try_quietly(wakeups) { send.output() } else { Err(unsent(send, Unsent::Full)) }
     }
 
     /// Sends `item` without waiting. If there is no room, the oldest item in the channel makes it, and is returned; in one

@@ -35,7 +35,7 @@ use super::lock::{Guard, Lock};
 use super::slot::Slot;
 use super::{ENDED, Flavour, GIVEN, Tried};
 use crate::case::Enrolled;
-use crate::wait::{Node, Queue, Waiter, tell_each_from};
+use crate::wait::{Node, Queue, Waiter, tell_each_by};
 
 pub(super) struct Weighted<T> {
     state: Lock<State<T>>,
@@ -145,14 +145,18 @@ impl<T> Weighted<T> {
 
     /// Tells all who need not wait any more.
     fn tell_all(&self, state: Guard<'_, State<T>>) {
+        self.tell_all_by(state, Waiter::wake);
+    }
+
+    fn tell_all_by(&self, state: Guard<'_, State<T>>, wake: impl FnMut(Waiter)) {
         if !state.senders.is_empty() || !state.receivers.is_empty() {
-            tell_each_from(state, || self.state.lock(), State::tell_next);
+            tell_each_by(state, || self.state.lock(), State::tell_next, wake);
         }
     }
 }
 
 impl<T> Flavour<T> for Weighted<T> {
-    fn try_send(&self, slot: &Slot<T>) -> Tried {
+    fn try_send(&self, slot: &Slot<T>, wake: impl FnMut(Waiter)) -> Tried {
         let mut state = self.state.lock();
         if state.closed || self.is_too_heavy(slot) {
             return Tried::Done;
@@ -162,7 +166,7 @@ impl<T> Flavour<T> for Weighted<T> {
         }
         // SAFETY: the slot is the caller's.
         state.put(slot.weight(), unsafe { slot.take() }.expect("an item to send"));
-        self.tell_all(state);
+        self.tell_all_by(state, wake);
         Tried::Done
     }
 

@@ -232,6 +232,7 @@ fn items_behind_one_that_panics_are_dropped_with_the_ring() {
     use super::Ring;
     use crate::chan::slot::Slot;
     use crate::chan::{Flavour, Tried};
+    use crate::wait::Waiter;
 
     struct Item(usize, Arc<AtomicUsize>);
 
@@ -244,7 +245,7 @@ fn items_behind_one_that_panics_are_dropped_with_the_ring() {
 
     let (ring, dropped) = (Ring::new(4), Arc::new(AtomicUsize::new(0)));
     for n in 0..4 {
-        assert_eq!(ring.try_send(&Slot::of(Item(n, dropped.clone()))), Tried::Done);
+        assert_eq!(ring.try_send(&Slot::of(Item(n, dropped.clone())), Waiter::wake), Tried::Done);
     }
     assert!(catch_unwind(AssertUnwindSafe(|| drop(ring))).is_err());
     assert_eq!(dropped.load(Ordering::Relaxed), 4);
