@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sinew_kernel::{
     ActorId, ActorRef, Flow, Kind, Lifecycle, LookupError, Message, NameError, Node, NodeId, NodeRef,
-    RegisterError, Resolved, SpawnError, Unsent,
+    Process, RegisterError, Resolved, SpawnError, Unsent,
 };
 use sinew_sched::Runtime;
 use sinew_sched::chan::oneshot;
@@ -250,14 +250,19 @@ fn a_message_is_sent_by_name_and_comes_back_if_there_is_nobody() {
     assert_eq!(error.message.payload.bytes(), b"three");
 }
 
-#[test]
-fn a_reference_is_found_by_name_or_id_if_the_type_is_the_actors() {
-    let node = Node::new();
-    let actor = node.actor().name("actor").spawn_process::<u32, _>(|process| {
+/// An actor that is called so, and ends with its first message.
+fn receives_one(node: &Node) -> ActorRef<u32> {
+    let actor = node.actor().name("actor").spawn_process(|process: &mut Process<u32>| {
         let _ = process.recv();
         Flow::Stop
     });
-    let actor = actor.unwrap();
+    actor.unwrap()
+}
+
+#[test]
+fn a_reference_is_found_by_name_or_id_if_the_type_is_the_actors() {
+    let node = Node::new();
+    let actor = receives_one(&node);
     assert_eq!(node.actor_ref::<u32>(actor.id()).unwrap().id(), actor.id());
     node.lookup_as::<u32>("actor").unwrap().tell(1).unwrap();
     actor.join().unwrap();
@@ -266,11 +271,7 @@ fn a_reference_is_found_by_name_or_id_if_the_type_is_the_actors() {
 #[test]
 fn a_reference_that_is_not_had_says_whether_there_is_nobody_or_the_type_is_another() {
     let node = Node::new();
-    let actor = node.actor().name("actor").spawn_process::<u32, _>(|process| {
-        let _ = process.recv();
-        Flow::Stop
-    });
-    let actor = actor.unwrap();
+    let actor = receives_one(&node);
     let id = actor.id();
     let by_name = node.lookup_as::<u64>("actor").unwrap_err();
     let other_type = |name| LookupError::OtherType { name, actor: id, wanted: "u64" };

@@ -3,12 +3,10 @@
 mod kit;
 
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use kit::{Hooked, Watchdog, Work, act, keeper, wait, with_nodes};
+use kit::{Hooked, Watchdog, Work, block, compute, keeper, with_nodes};
 use sinew_fiber::Fiber;
 use sinew_kernel::{Flow, Node};
 use sinew_sched::{Diagnostic, Runtime, Sysmon};
@@ -27,17 +25,6 @@ fn reporting(settings: fn(Sysmon) -> Sysmon) -> (Node, mpsc::Receiver<String>) {
     (node, reports)
 }
 
-/// An actor that computes from its first message on, until it is told that this is over.
-fn computes(over: &Arc<AtomicBool>) -> Hooked<()> {
-    let until = over.clone();
-    Hooked::new(move |(), _| {
-        while !until.load(Ordering::Acquire) {
-            std::hint::spin_loop();
-        }
-        Flow::Continue
-    })
-}
-
 #[test]
 fn a_stall_says_which_actor_keeps_its_worker_and_what_it_is_called() {
     let _watchdog = Watchdog::new("2 workers".to_owned());
@@ -45,12 +32,10 @@ fn a_stall_says_which_actor_keeps_its_worker_and_what_it_is_called() {
     for settings in [|sysmon| sysmon, without_backtraces] {
         for name in [Some("cruncher"), None] {
             let (node, reports) = reporting(settings);
-            let over = Arc::new(AtomicBool::new(false));
             let options = name.into_iter().fold(node.actor(), |options, name| options.name(name));
-            let actor = options.spawn(computes(&over)).unwrap();
-            actor.tell(()).unwrap();
+            let actor = options.spawn(keeper().0).unwrap();
+            let _computing = compute(&actor);
             let report = reports.recv().unwrap();
-            over.store(true, Ordering::Release);
             let called = match name {
                 Some(name) => format!("\"actor {} ({name})\" has kept worker", actor.id()),
                 None => format!("\"actor {}\" has kept worker", actor.id()),
@@ -67,9 +52,7 @@ fn a_dump_says_which_tasks_are_actors() {
             let options = if name.is_empty() { node.actor() } else { node.actor().name(name) };
             options.spawn(keeper().0).unwrap()
         });
-        let (blocks, key, blocked) = wait();
-        named.tell(blocks).unwrap();
-        blocked.recv().unwrap();
+        let key = block(&named);
         let dump = node.runtime().dump();
         key.open();
         for name in [format!("actor {} (waiter)", named.id()), format!("actor {}", other.id())] {
@@ -83,21 +66,9 @@ fn a_dump_says_which_tasks_are_actors() {
 fn a_shutdown_says_which_actors_are_left() {
     let _watchdog = Watchdog::new("1 worker".to_owned());
     let node = Node::builder().runtime(Runtime::builder().workers(1)).build().unwrap();
-    let over = Arc::new(AtomicBool::new(false));
-    let (entered, has_entered) = mpsc::channel();
     let actor = node.actor().name("stubborn").spawn(keeper().0).unwrap();
-    let until = over.clone();
-    let computes = act(move |_| {
-        entered.send(()).unwrap();
-        while !until.load(Ordering::Acquire) {
-            std::hint::spin_loop();
-        }
-        Flow::Continue
-    });
-    actor.tell(computes).unwrap();
-    has_entered.recv().unwrap();
+    let _computing = compute(&actor);
     let report = node.shutdown(Duration::from_millis(5));
-    over.store(true, Ordering::Release);
     let names: Vec<_> = report.tasks.iter().filter_map(|(_, name)| name.as_deref()).collect();
     assert!(names.contains(&&*format!("actor {} (stubborn)", actor.id())), "{report:?}");
 }
