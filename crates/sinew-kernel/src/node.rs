@@ -21,6 +21,7 @@ use crate::end;
 use crate::error::{SendError, SpawnError, Unsent};
 use crate::event::Event;
 use crate::groups::Groups;
+use crate::inspect::tasks;
 use crate::limits::Budget;
 use crate::log::{self, Log};
 use crate::message::{Message, Payload};
@@ -274,6 +275,7 @@ impl Builder {
             closed: AtomicBool::new(false),
             emptied: Mutex::new(Vec::new()),
         }));
+        handle.name_turns_by(|tasks| tasks::names(inner, tasks));
         Timers::start(inner).detach();
         Log::start(inner);
         inner

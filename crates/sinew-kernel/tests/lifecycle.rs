@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use kit::{Hooked, Notes, Work, act, gate, keeper, local, noting, spin_until, wait, with_nodes};
+use kit::{Hooked, Notes, Work, act, block, gate, keeper, local, noting, spin_until, with_nodes};
 use sinew_kernel::{ActorRef, Ctx, Exit, ExitReason, Flow, JoinError, Lifecycle, SpawnError, Why};
 
 fn message_of(reason: &ExitReason) -> &str {
@@ -82,9 +82,7 @@ fn a_failure_while_it_drains_is_its_reason() {
     with_nodes(|node| {
         let (actor, _) = keeper();
         let actor = node.spawn(actor).unwrap();
-        let (work, key, entered) = wait();
-        actor.tell(work).unwrap();
-        entered.recv().unwrap();
+        let key = block(&actor);
         actor.tell(act(|_| panic!("late"))).unwrap();
         actor.drain();
         key.open();

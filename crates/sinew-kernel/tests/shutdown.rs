@@ -2,11 +2,11 @@
 
 mod kit;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use kit::{Hooked, Watchdog, Work, keeper, spin_until, wait};
+use kit::{Hooked, Watchdog, Work, block, compute, keeper};
 use sinew_kernel::{ExitReason, Flow, Node, SpawnError, Unsent};
 use sinew_sched::{Runtime, sleep};
 
@@ -89,16 +89,7 @@ fn whoever_waits_for_an_actor_that_outlives_its_node_is_told() {
     let node = node(2);
     let (actor, _) = keeper();
     let actor = node.actor().mailbox(1).spawn(actor).unwrap();
-    let go = Arc::new(AtomicBool::new(false));
-    let (entered, has_entered) = mpsc::channel();
-    let wait_for = go.clone();
-    let spinner = move |_: &mut sinew_kernel::Ctx<Work>| {
-        entered.send(()).unwrap();
-        spin_until(|| wait_for.load(Ordering::Acquire));
-        Flow::Continue
-    };
-    actor.tell(Work::Do(Box::new(spinner))).unwrap();
-    has_entered.recv().unwrap();
+    let _computing = compute(&actor);
     actor.tell(Work::Number(1)).unwrap();
     let (joined, waiting) = (actor.clone(), actor.clone());
     let joiner = std::thread::spawn(move || joined.join().unwrap());
@@ -108,7 +99,6 @@ fn whoever_waits_for_an_actor_that_outlives_its_node_is_told() {
     assert_eq!(joiner.join().unwrap(), ExitReason::Killed);
     let why = sender.join().unwrap();
     assert!(matches!(why, Unsent::Stopped(ExitReason::Killed)), "{why}");
-    go.store(true, Ordering::Release);
 }
 
 // H6
@@ -147,9 +137,7 @@ fn dropping_a_node_shuts_it_down() {
     let node = node(2);
     let (actor, _) = keeper();
     let actor = node.spawn(actor).unwrap();
-    let (work, key, entered) = wait();
-    actor.tell(work).unwrap();
-    entered.recv().unwrap();
+    let key = block(&actor);
     key.open();
     drop(node);
     assert_eq!(actor.join().unwrap(), ExitReason::Shutdown);

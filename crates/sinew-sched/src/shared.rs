@@ -45,7 +45,6 @@ mod end;
 mod service;
 mod serving;
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ptr;
 use std::time::Duration;
@@ -63,6 +62,7 @@ use crate::blocking::pool::{Limits, Pool};
 use crate::clock::Clock;
 use crate::counters::Own;
 use crate::dump::Request;
+use crate::names::Names;
 use crate::notes;
 use crate::placement::Watch;
 use crate::queues::{Injector, Steal};
@@ -148,8 +148,7 @@ pub(crate) struct Shared {
     closed: AtomicBool,
     /// The workers end when no task is left.
     stopping: AtomicBool,
-    /// The names of the tasks that have one and have not ended.
-    pub(crate) names: Mutex<HashMap<TaskId, Cow<'static, str>>>,
+    pub(crate) names: Names,
     /// Who waits for the last task to end.
     drained: Mutex<Option<Thread>>,
     /// The threads for calls that block.
@@ -298,7 +297,7 @@ impl Shared {
             spawned_outside: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
-            names: Mutex::new(HashMap::new()),
+            names: Names::new(),
             drained: Mutex::new(None),
             blocking: Pool::new(Limits::default()),
             sysmon: SysmonBed::new(),
