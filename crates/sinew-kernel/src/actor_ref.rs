@@ -134,12 +134,12 @@ impl<M: Send + 'static> ActorRef<M> {
 
     /// Asks the actor to end when it has handled the message that it is at. What is left in its mailbox becomes dead letters.
     pub fn stop(&self) {
-        stop::stop(&*self.0, ExitReason::Shutdown, false);
+        stop::stop(&*self.0, ExitReason::Shutdown);
     }
 
-    /// Asks the actor to end when it has handled what is in its mailbox. Nothing more gets in.
+    /// Asks the actor to end when it has handled what is in its mailbox, however long that takes. Nothing more gets in.
     pub fn drain(&self) {
-        stop::stop(&*self.0, ExitReason::Shutdown, true);
+        self.0.drain();
     }
 
     /// Ends the actor: its blocking calls unwind. One that computes and never blocks is given up after the node's stop

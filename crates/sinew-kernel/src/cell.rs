@@ -6,9 +6,9 @@
 //! starting ──(`started` returns)──> running ──(it stops, fails, is stopped)──> ending ──(over)──> leaving ──(freed)──> dead
 //! ```
 //!
-//! From *ending* on the mailbox is closed and the reason is known. First the actor's task drops the messages that are left there.
-//! That is code of theirs, which may take for ever: until it is over the actor can be killed, and given up. The step to *leaving*
-//! is made once, by the actor's task at its end, or by whoever gives up waiting for it ([zombies](crate::stop)): it takes out
+//! From *ending* on the mailbox is closed and the reason is known. First the actor's task drops the messages that are left there,
+//! which is code of theirs and may take for ever, and waits for the actor's children, which end with it: until that is over the
+//! actor can be killed, and given up. The step to *leaving* is made once, by the actor's task at its end, or by whoever gives up waiting for it ([zombies](crate::stop)): it takes out
 //! everything that the actor has of the node, and whoever made it frees that, makes the step to *dead*, and tells those who are to
 //! be told, which runs no code of others. So there is one exit whatever races; and who hears of the end, or finds the actor dead,
 //! finds its names free.
@@ -109,6 +109,8 @@ pub(crate) struct More {
     pub(crate) name: Option<Box<str>>,
     pub(crate) parent: Option<ActorId>,
     pub(crate) children: BTreeSet<ActorId>,
+    /// It waits at its end, and is told when its last child has ended.
+    pub(crate) childless: Option<oneshot::Sender<()>>,
     pub(crate) links: BTreeSet<ActorId>,
     /// Who is told of its end, by the number of the monitor.
     pub(crate) monitors: BTreeMap<u64, ActorId>,
@@ -136,6 +138,14 @@ pub(crate) struct More {
 impl Life {
     pub(crate) fn more(&mut self) -> &mut More {
         self.more.get_or_insert_default()
+    }
+
+    /// A child has ended. Whoever waits until there are none is to be told so.
+    #[must_use]
+    pub(crate) fn lose(&mut self, child: ActorId) -> Option<oneshot::Sender<()>> {
+        let more = self.more.as_mut()?;
+        more.children.remove(&child);
+        if more.children.is_empty() { more.childless.take() } else { None }
     }
 
     /// Why it ends or has ended.
@@ -268,6 +278,23 @@ impl<M: Send + 'static> Cell<M> {
             self.head.discard(entry);
         }
         Ok(many)
+    }
+
+    /// Lets nothing more in, and has the actor end when it has handled what is in its mailbox.
+    pub(crate) fn drain(&self) {
+        let mut state = self.lock();
+        if state.life.phase >= Phase::Ending {
+            return;
+        }
+        state.life.set_reason(ExitReason::Shutdown);
+        let refused = state.mail.close();
+        let wake = state.mail.put_stop(Stop::Drain) == Ok(true);
+        self.set_flags(&state.mail);
+        drop(state);
+        self.give_back(refused);
+        if wake {
+            self.head.waker.wake();
+        }
     }
 
     /// Gives their messages back to senders whose mailbox was closed.

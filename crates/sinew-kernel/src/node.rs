@@ -497,7 +497,7 @@ impl NodeRef {
 
     /// Stops the actor with this id as [`ActorRef::stop`] does. False if there is none.
     pub fn stop(self, id: ActorId) -> bool {
-        self.0.table.get(id).map(|cell| stop::stop(&*cell, ExitReason::Shutdown, false)).is_some()
+        self.0.table.get(id).map(|cell| stop::stop(&*cell, ExitReason::Shutdown)).is_some()
     }
 
     /// Kills the actor with this id as [`ActorRef::kill`] does. False if there is none.
@@ -538,7 +538,7 @@ impl NodeRef {
         for cell in
             roots.filter(|cell| cell.life(|life| life.more.as_ref().is_none_or(|more| more.parent.is_none())))
         {
-            stop::stop(&*cell, ExitReason::Shutdown, false);
+            stop::stop(&*cell, ExitReason::Shutdown);
         }
     }
 

@@ -69,7 +69,7 @@ pub enum Received<M> {
     Raw(Message),
     /// An actor has ended that it has to do with.
     Exit(Exit),
-    /// It is asked to stop.
+    /// It is asked to stop. If it is drained, this comes after the messages that are in its mailbox.
     Stop(ExitReason),
 }
 
@@ -179,12 +179,12 @@ impl<'a, M: Send + 'static> Process<'a, M> {
                         None => continue,
                     },
                     Event::Exit(exit) => (Received::Exit(exit), Origin::System),
-                    Event::Stop { reason, drain } => {
-                        if drain {
-                            cell.close(reason.clone());
-                        }
-                        (Received::Stop(reason), Origin::System)
+                    // It is told when it has received what is in its mailbox.
+                    Event::Stop { reason, drain: true } => {
+                        cell.close(reason);
+                        continue;
                     }
+                    Event::Stop { reason, drain: false } => (Received::Stop(reason), Origin::System),
                     // One that was killed is ended where it waits.
                     Event::Kill | Event::Started(_) | Event::Tick(_) => continue,
                 },

@@ -14,8 +14,8 @@
 //! 5. its timers are freed, and what was left in its mailbox is dropped, so questions in it are answered with the reason. This is
 //!    foreign code: that it fails is reported, and until it is done the actor can be killed. For one that was given up, another task
 //!    does this, after the rest;
-//! 6. its names, groups and watches are freed;
-//! 7. its children are stopped, and its monitors are taken back;
+//! 6. its children are stopped, and it waits until they have ended;
+//! 7. its names, groups and watches are freed, and its monitors are taken back;
 //! 8. its parent is told, then those who are linked to it, monitor it, or wait for it;
 //! 9. its id is unknown.
 

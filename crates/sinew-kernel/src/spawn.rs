@@ -7,7 +7,7 @@ use sinew_sync::Arc;
 
 use crate::actor::{Actor, Behaviour, Body, Flow, Typed};
 use crate::actor_ref::ActorRef;
-use crate::cell::{AnyCell, Cell, Life, Phase};
+use crate::cell::{AnyCell, Cell, Phase};
 use crate::ctx::Ctx;
 use crate::end;
 use crate::error::SpawnError;
@@ -225,8 +225,8 @@ impl Spawn {
         if let Some(name) = name
             && let Err(error) = node.names.register(&name, &**cell)
         {
-            let children = |life: &mut Life| life.more.as_mut().map(|more| more.children.remove(&id));
-            parent.map(|parent| parent.life(children));
+            let childless = parent.and_then(|parent| parent.life(|life| life.lose(id)));
+            childless.map(|childless| childless.send(())); // it may have been given up
             return Err(error.into());
         }
         // Only one that was adopted tells its parent of its end.

@@ -270,7 +270,7 @@ impl Machine {
             && let Some(id) = child.id()
             && let Some(cell) = ctx.cell.head.node.table.get(id)
         {
-            stop::stop(&*cell, ExitReason::Shutdown, false);
+            stop::stop(&*cell, ExitReason::Shutdown);
         }
     }
 

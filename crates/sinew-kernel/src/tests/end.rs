@@ -11,9 +11,9 @@ use super::{Idle, exits, model_of_node, node};
 use crate::ActorRef;
 use crate::actor::{Actor, Flow};
 use crate::ask::Reply;
-use crate::cell::Phase;
+use crate::cell::{AnyCell, Phase};
 use crate::ctx::Ctx;
-use crate::end::{bury, demonitor, give_up, link, monitor};
+use crate::end::{bury, demonitor, end_without, give_up, link, monitor};
 use crate::error::{AskError, SpawnError};
 use crate::event::Relation;
 use crate::mailbox::Taken;
@@ -167,7 +167,8 @@ fn end_of_parent_against_spawn() {
                     while node.actor_count() < actors {
                         thread::yield_now();
                     }
-                    bury(&*parent.0, &ExitReason::Killed);
+                    let parent: Arc<dyn AnyCell> = parent.0.clone();
+                    drop(end_without(&parent));
                 })
             };
             let child = node.actor().child_of(parent.id()).spawn(Idle);
