@@ -142,6 +142,12 @@ impl<M: Send + 'static> ActorRef<M> {
         self.0.drain();
     }
 
+    /// Asks the actor to end, and does not let it finish the message that it is at: its blocking calls fail. Its
+    /// [`stopping`](crate::Actor::stopping) hook runs. What is left in its mailbox becomes dead letters.
+    pub fn cancel(&self) {
+        stop::cancel(&*self.0);
+    }
+
     /// Ends the actor: its blocking calls unwind. One that computes and never blocks is given up after the node's stop
     /// time-out.
     pub fn kill(&self) {

@@ -224,6 +224,10 @@ impl<M: Send + 'static> Cell<M> {
     /// A message as it lies in the mailbox. It is counted there if it is one of bytes.
     #[inline]
     pub(crate) fn entry(&self, message: M) -> Result<Entry<M>, SendError<M>> {
+        let mut message = message;
+        if let Some(message) = (&mut message as &mut dyn Any).downcast_mut::<Message>() {
+            message.dest = self.head.id;
+        }
         if self.counts_bytes() { self.counted(message) } else { Ok(Entry::Typed(message)) }
     }
 
@@ -245,8 +249,8 @@ impl<M: Send + 'static> Cell<M> {
     /// Puts a message into the mailbox, if there is certainly room and nothing to count. Else it comes back.
     #[inline(always)]
     pub(crate) fn put_at_once(&self, message: M) -> Result<(), M> {
-        if self.counts_bytes() {
-            return Err(message);
+        if TypeId::of::<M>() == TypeId::of::<Message>() {
+            return Err(message); // it has to be addressed, and may be counted
         }
         let mut state = self.lock();
         if !state.mail.has_room() {

@@ -126,7 +126,7 @@ fn leave(
 /// Has children end with their parent.
 fn end_children(node: &'static Inner, children: &[ActorId], killed: bool) {
     for child in children.iter().filter_map(|child| node.table.get(*child)) {
-        if killed { stop::hurry(&*child) } else { stop::stop(&*child, ExitReason::Shutdown) }
+        if killed { stop::cancel(&*child) } else { stop::stop(&*child, ExitReason::Shutdown) }
     }
 }
 

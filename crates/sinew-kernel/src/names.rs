@@ -68,6 +68,11 @@ impl NameChange {
     }
 }
 
+/// That it could be a name or a path.
+pub(crate) fn check(text: &str) -> Result<(), NameError> {
+    Text::new(text).map(drop)
+}
+
 impl Text {
     fn new(text: &str) -> Result<Text, NameError> {
         match text.starts_with('/') {

@@ -185,7 +185,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// The node's id; 1 if not said.
+    /// The node's id; 1 if not said. Nodes that are to know of each other need ids of their own, also within a program: an
+    /// actor's id means one of the node that has the number in it.
     pub fn id(mut self, id: u32) -> Builder {
         self.id = NodeId(id);
         self
@@ -498,6 +499,11 @@ impl NodeRef {
     /// Stops the actor with this id as [`ActorRef::stop`] does. False if there is none.
     pub fn stop(self, id: ActorId) -> bool {
         self.0.table.get(id).map(|cell| stop::stop(&*cell, ExitReason::Shutdown)).is_some()
+    }
+
+    /// Cancels the actor with this id as [`ActorRef::cancel`] does. False if there is none.
+    pub fn cancel(self, id: ActorId) -> bool {
+        self.0.table.get(id).map(|cell| stop::cancel(&*cell)).is_some()
     }
 
     /// Kills the actor with this id as [`ActorRef::kill`] does. False if there is none.

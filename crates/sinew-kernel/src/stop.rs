@@ -70,8 +70,8 @@ pub(crate) fn stop(cell: &dyn AnyCell, reason: ExitReason) {
     }
 }
 
-/// Asks an actor to stop and cancels it at once, as its parent was killed.
-pub(crate) fn hurry(cell: &dyn AnyCell) {
+/// Asks an actor to stop, and cancels it at once.
+pub(crate) fn cancel(cell: &dyn AnyCell) {
     match cell.ask_to_end(ExitReason::Shutdown) {
         Some(Patience::NONE) => kill(cell),
         Some(_) => step(cell, Step::Cancel),

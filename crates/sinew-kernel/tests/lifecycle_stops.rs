@@ -415,3 +415,27 @@ fn nothing_gets_in_after_a_drain_also_if_the_actor_has_not_come_to_it() {
     assert!(matches!(why, Unsent::Stopped(ExitReason::Shutdown)), "{why}");
     assert_eq!(node.dead_letter_count(), 0);
 }
+
+// D4, L5
+#[test]
+fn a_drain_handles_all_however_long_that_takes() {
+    let (node, clock) = local();
+    let handled = Arc::new(AtomicU64::new(0));
+    let count = handled.clone();
+    let actor = Hooked::<u64>::new(move |_, _| {
+        sleep(Duration::from_secs(60));
+        count.fetch_add(1, Ordering::Relaxed);
+        Flow::Continue
+    });
+    let actor = node.spawn(actor).unwrap();
+    (0..30).for_each(|n| actor.tell(n).unwrap());
+    actor.drain();
+    for _ in 0..30 {
+        node.run_until_idle();
+        assert!(!actor.is_dead());
+        clock.advance(Duration::from_secs(61));
+    }
+    node.run_until_idle();
+    assert_eq!(actor.join().unwrap(), ExitReason::Shutdown);
+    assert_eq!((handled.load(Ordering::Relaxed), node.dead_letter_count()), (30, 0));
+}

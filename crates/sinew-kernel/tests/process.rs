@@ -183,3 +183,26 @@ fn a_process_that_is_ended_has_failed_the_message_that_it_was_at() {
         assert_eq!((totals.handled, totals.failed), expected, "at a message: {at_message}");
     }
 }
+
+// R8
+#[test]
+fn a_process_that_is_drained_receives_its_messages_before_it_is_asked_to_stop() {
+    let (node, _clock) = local();
+    let (sender, received) = mpsc::channel();
+    let process = node.actor().spawn_process(move |own: &mut Process<u32>| {
+        loop {
+            match own.recv().unwrap() {
+                Received::Message(message) => sender.send(message).unwrap(),
+                Received::Stop(reason) => return Flow::Exit(reason),
+                other => panic!("{other:?}"),
+            }
+        }
+    });
+    let process = process.unwrap();
+    (0..3).for_each(|n| process.tell(n).unwrap());
+    process.drain();
+    node.run_until_idle();
+    assert_eq!(process.join().unwrap(), ExitReason::Shutdown);
+    assert_eq!(received.iter().collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(node.dead_letter_count(), 0);
+}

@@ -61,8 +61,8 @@ pub(crate) struct Machine {
     next_place: Place,
     keys: HashMap<Box<str>, Place>,
     ids: HashMap<ActorId, Place>,
-    /// A key that two of the first children have.
-    pub(super) duplicate: Option<Box<str>>,
+    /// Why the first children cannot be as they are described.
+    pub(super) fault: Option<SpawnError>,
     to_stop: BTreeSet<Place>,
     to_start: BTreeSet<Place>,
     /// The child that starts in turn.
@@ -163,7 +163,7 @@ impl Machine {
             next_place: 0,
             keys: HashMap::new(),
             ids: HashMap::new(),
-            duplicate: None,
+            fault: None,
             to_stop: BTreeSet::new(),
             to_start: BTreeSet::new(),
             starting: None,
@@ -175,9 +175,10 @@ impl Machine {
             has_started: false,
         };
         for spec in specs {
-            match machine.add(spec) {
+            let added = spec.check().and_then(|()| machine.add(spec).map_err(SpawnError::DuplicateChild));
+            match added {
                 Ok(place) => drop(machine.to_start.insert(place)),
-                Err(key) => machine.duplicate = Some(key),
+                Err(fault) => machine.fault = Some(fault),
             }
         }
         machine
@@ -285,6 +286,7 @@ impl Machine {
             }
             Err(error) => {
                 child.run = Run::Failing;
+                ctx.cell.head.node.log.say_no_start(ctx, &child.spec.key, &error);
                 // A node that shuts down is about to stop this supervisor.
                 if matches!(error, SpawnError::ShuttingDown | SpawnError::ParentEnded(_)) {
                     child.asked = Asked::ByCommand;
@@ -425,8 +427,8 @@ impl Body for Machine {
     }
 
     fn started(&mut self, ctx: &mut Ctx<Command>) -> Flow {
-        match &self.duplicate {
-            Some(key) => Flow::Exit(Failure::new(SpawnError::DuplicateChild(key.clone()).to_string()).into()),
+        match &self.fault {
+            Some(fault) => Flow::Exit(Failure::new(fault.to_string()).into()),
             None => self.step(ctx),
         }
     }
