@@ -181,6 +181,27 @@ fn end_of_parent_against_spawn() {
     });
 }
 
+/// A parent whose children end meanwhile waits for the last of them, and no longer.
+#[test]
+fn end_waits_for_children() {
+    model_of_node("end_waits_for_children", || {
+        let node = node();
+        let parent = node.actor().name("parent").spawn(Idle).unwrap();
+        let children = [(); 2].map(|()| node.actor().child_of(parent.id()).spawn(Idle).unwrap());
+        let refused = {
+            let (node, id) = (**node, parent.id());
+            thread::spawn(move || node.actor().child_of(id).name("parent").spawn(Idle).is_err())
+        };
+        let end = ends(&parent);
+        let children = children.map(|child| (ends(&child), child));
+        end.join().unwrap();
+        assert!(parent.is_dead());
+        assert!(children.iter().all(|(_, child)| child.is_dead()));
+        children.into_iter().for_each(|(end, _)| end.join().unwrap());
+        refused.join().unwrap();
+    });
+}
+
 /// What a sender was told to be in is handled or a dead letter, also if the sender had to wait.
 #[test]
 fn end_against_senders() {
