@@ -82,16 +82,17 @@ where
         // It was somebody that the actor handed the question to.
         Ok(Some(Answer::Failed(task))) if task != Some(actor.0.head.task()) => Err(AskError::NoReply),
         // The actor ends for that, unless it catches it: then it comes to its next message.
-        Ok(Some(Answer::Failed(_))) => match actor.0.comes_to_next() {
-            Some(mut goes_on) => {
+        Ok(Some(Answer::Failed(_))) => {
+            if let Some(mut goes_on) = actor.0.comes_to_next() {
                 match goes_on.recv_of_actor(Some(limit), WaitKind::Ask, actor.id().local()) {
-                    Ok(_) => Err(AskError::NoReply),
-                    Err(RecvError::Refused(refused)) => Err(refused.into()),
-                    Err(_) => Err(without_answer(actor)),
+                    Ok(_) => return Err(AskError::NoReply),
+                    Err(RecvError::Refused(refused)) => return Err(refused.into()),
+                    Err(_) => (), // it ends
                 }
             }
-            None => Err(without_answer(actor)),
-        },
+            actor.wait_end(Some(limit.deadline()))?;
+            Err(without_answer(actor))
+        }
         Err(_) => Err(without_answer(actor)),
     }
 }
