@@ -416,6 +416,10 @@ impl<M: Send + 'static> Cell<M> {
         self.lock().life.reason()
     }
 
+    pub(crate) fn was_killed(&self) -> bool {
+        self.lock().life.more.as_ref().is_some_and(|more| more.killed)
+    }
+
     /// Why it was asked to stop: what it ends for if it is cancelled before it gets to that.
     pub(crate) fn asked(&self) -> Option<ExitReason> {
         let state = self.lock();

@@ -1,7 +1,7 @@
 //! How an actor's start and end are told to others.
 //!
 //! Models: `end_against_link_and_monitor`, `end_of_whoever_links`, `end_against_monitor`, `end_of_whoever_monitors`,
-//! `end_against_demonitor`, `end_against_join`, `end_waits_for_children`, `end_against_give_up`, `end_is_seen_when_all_is_done`,
+//! `end_against_demonitor`, `end_against_join`, `end_waits_for_children`, `end_against_refused_child`, `end_against_give_up`, `end_is_seen_when_all_is_done`,
 //! `end_is_told_before_the_id_is_unknown`, `end_of_parent_against_spawn`, `send_against_stop_and_lookup`.
 
 use sinew_core::{ActorId, ExitReason};

@@ -188,6 +188,11 @@ impl<'a, M: Send + 'static> Process<'a, M> {
                     // One that was killed is ended where it waits.
                     Event::Kill | Event::Started(_) | Event::Tick(_) => continue,
                 },
+                // It is about to be told.
+                Taken::End if cell.was_killed() => {
+                    wait_until(|| false, None, WaitKind::Mailbox)?;
+                    continue;
+                }
                 Taken::End => (Received::Stop(cell.reason()), Origin::System),
                 Taken::Nothing => {
                     cell.settle();

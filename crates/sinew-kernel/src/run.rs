@@ -25,7 +25,7 @@ use std::mem;
 
 use sinew_core::ExitReason;
 use sinew_sched::Raised;
-use sinew_sched::turn::{After, Turn, others_wait};
+use sinew_sched::turn::{self, After, Turn, others_wait};
 use sinew_sync::Arc;
 
 use crate::actor::{Body, Flow};
@@ -272,10 +272,7 @@ impl<B: Body> Turn for Run<B> {
             let reason = failure::reason(raised);
             self.cell.close(asked.unwrap_or(reason));
         }
-        let (reason, killed) = {
-            let life = &self.cell.lock().life;
-            (life.reason(), life.more.as_ref().is_some_and(|more| more.killed))
-        };
+        let (reason, killed) = (self.cell.reason(), self.cell.was_killed() || turn::is_killed());
         let mut body = self.body.borrow_mut();
         // One that has not started does not stop.
         if graceful

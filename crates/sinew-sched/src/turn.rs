@@ -186,6 +186,11 @@ pub fn current() -> Option<TaskId> {
     worker::current_task().map(Task::id)
 }
 
+/// True if the task that runs the caller was killed.
+pub fn is_killed() -> bool {
+    worker::current_task().is_some_and(|task| task.word.level() == Some(Level::Kill))
+}
+
 /// Cancels or kills a task in two steps, for whoever has its handle under a lock: this one only says it in the task's word. The
 /// other wakes the task, and reaches the children of its scopes, however many; it needs no handle, and takes locks.
 pub fn mark<T>(handle: &JoinHandle<T>, level: Level) -> Marked {

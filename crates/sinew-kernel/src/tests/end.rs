@@ -186,19 +186,26 @@ fn end_of_parent_against_spawn() {
 fn end_waits_for_children() {
     model_of_node("end_waits_for_children", || {
         let node = node();
-        let parent = node.actor().name("parent").spawn(Idle).unwrap();
+        let parent = node.spawn(Idle).unwrap();
         let children = [(); 2].map(|()| node.actor().child_of(parent.id()).spawn(Idle).unwrap());
-        let refused = {
-            let (node, id) = (**node, parent.id());
-            thread::spawn(move || node.actor().child_of(id).name("parent").spawn(Idle).is_err())
-        };
         let end = ends(&parent);
         let children = children.map(|child| (ends(&child), child));
         end.join().unwrap();
         assert!(parent.is_dead());
         assert!(children.iter().all(|(_, child)| child.is_dead()));
         children.into_iter().for_each(|(end, _)| end.join().unwrap());
-        refused.join().unwrap();
+    });
+}
+
+/// A parent does not wait for a child that was refused.
+#[test]
+fn end_against_refused_child() {
+    model_of_node("end_against_refused_child", || {
+        let node = node();
+        let parent = node.actor().name("parent").spawn(Idle).unwrap();
+        let end = ends(&parent);
+        assert!(node.actor().child_of(parent.id()).name("parent").spawn(Idle).is_err());
+        end.join().unwrap();
     });
 }
 
