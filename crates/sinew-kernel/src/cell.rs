@@ -19,6 +19,7 @@ mod any;
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem;
 use std::panic::Location;
 
 use sinew_core::{ActorId, ExitReason};
@@ -123,6 +124,8 @@ pub(crate) struct More {
     /// Its parent is told when it has started.
     pub(crate) announces: bool,
     pub(crate) patience: Patience,
+    /// Who wants to hear that it has come to its next message.
+    pub(crate) goes_on: Vec<oneshot::Sender<()>>,
     /// What else has to be undone at its end.
     pub(crate) services: crate::services::Owned,
     pub(crate) spawned_at: Option<&'static Location<'static>>,
@@ -325,11 +328,26 @@ impl<M: Send + 'static> Cell<M> {
         }
     }
 
-    /// `handled` is told when the actor [comes to a message](Cell::settle): a service, that the actor has handled what it told, for
-    /// one.
-    pub(crate) fn owe(&self, state: &mut State<M>, handled: Arc<dyn Handled>) {
+    /// The actor has handled what a service told it. The service is told so by [`settle`](Cell::settle).
+    pub(crate) fn owe(&self, handled: Arc<dyn Handled>) {
+        let mut state = self.lock();
         state.life.more().services.handled.push(handled);
         self.set_flag(OWES);
+    }
+
+    /// Tells when the actor has come to its next message, or would if there were one; it is closed when the actor ends. None if it
+    /// ends by now.
+    pub(crate) fn goes_on(&self) -> Option<oneshot::Receiver<()>> {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.lock();
+        if state.life.phase >= Phase::Ending {
+            return None;
+        }
+        state.life.more().goes_on.push(sender);
+        self.set_flag(OWES);
+        drop(state);
+        self.head.wake(); // it may be idle
+        Some(receiver)
     }
 
     /// The actor has come to a message of the queue, or to its end: services may tell it something again. Not before, or one that
@@ -338,12 +356,16 @@ impl<M: Send + 'static> Cell<M> {
         if self.head.flags() & OWES == 0 {
             return;
         }
-        let handled = {
+        let (handled, goes_on) = {
             let mut state = self.lock();
             self.head.flags.store(self.head.flags() & !OWES, Ordering::Relaxed);
-            state.life.more.as_mut().map(|more| std::mem::take(&mut more.services.handled))
+            let more = state.life.more();
+            (mem::take(&mut more.services.handled), mem::take(&mut more.goes_on))
         };
-        handled.into_iter().flatten().for_each(Handled::handled);
+        handled.into_iter().for_each(Handled::handled);
+        for waiting in goes_on {
+            let _ = waiting.send(()); // it may wait no more
+        }
     }
 
     /// The next message, if that is all there is to say; see [`Mail::pop`]. Only the actor's task asks.

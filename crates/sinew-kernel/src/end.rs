@@ -147,9 +147,9 @@ fn publish(cell: &dyn AnyCell, Buried { reason, more, .. }: Buried) {
 /// Frees what an actor has that has ended, and tells all who have to do with it. Returns its name.
 fn tell_all(cell: &dyn AnyCell, more: More, reason: &ExitReason) -> Option<Box<str>> {
     let (head, node) = (cell.head(), cell.head().node);
-    let More { name, parent, children, monitored, services, .. } = more;
+    let More { name, parent, children, monitored, services, killed, .. } = more;
     services.release(head);
-    end_children(node, &children.into_iter().collect::<Vec<_>>(), false); // it did not wait for them
+    end_children(node, &children.into_iter().collect::<Vec<_>>(), killed); // it did not wait for them
     for (monitor, target) in monitored {
         if let Some(target) = node.table.get(target) {
             target.life(|life| life.more.as_mut().and_then(|more| more.monitors.remove(&monitor)));

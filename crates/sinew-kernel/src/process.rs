@@ -16,7 +16,7 @@ use sinew_sched::{Raised, WaitKind};
 use sinew_sync::Arc;
 
 use crate::actor::Flow;
-use crate::cell::{AnyCell, Cell, Entry, Lane, OWES};
+use crate::cell::{AnyCell, BURIED, Cell, Entry, Lane, OWES};
 use crate::ctx::Ctx;
 use crate::end;
 use crate::event::{Event, Exit};
@@ -152,7 +152,7 @@ impl<'a, M: Send + 'static> Process<'a, M> {
                     self.ctx.cell.head.begin();
                     self.at_message.set(true);
                 }
-                Origin::Service(told) => self.ctx.cell.owe(&mut self.ctx.cell.lock(), told), // it is handled when the next is received
+                Origin::Service(told) => self.ctx.cell.owe(told), // it is handled when the next is received
                 Origin::System => (),
             }
             received
@@ -252,7 +252,8 @@ where
     F: FnOnce(&mut Process<'_, M>) -> Flow + Send + 'static,
 {
     fn turn(&self) -> After {
-        if let Some(body) = self.body.take() {
+        let buried = self.cell.head.flags() & BURIED != 0; // it was given up before it ran
+        if let Some(body) = self.body.take().filter(|_| !buried) {
             end::started(&*self.cell);
             let at_message = &self.at_message;
             let mut process = Process { ctx: Ctx::new(&self.cell), kept: VecDeque::new(), at_message };

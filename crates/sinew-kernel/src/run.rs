@@ -86,13 +86,13 @@ impl<B: Body> Run<B> {
             Lane::Typed(notice) => {
                 let Some(message) = notice.message(&*self.cell) else { return Flow::Continue };
                 let flow = body.message(message, ctx);
-                self.cell.owe(&mut self.cell.lock(), notice);
+                self.cell.owe(notice);
                 flow
             }
             Lane::Event(Event::Notice(notice)) => {
                 let Some(message) = notice.message(&*self.cell) else { return Flow::Continue };
                 let flow = body.raw(message, ctx);
-                self.cell.owe(&mut self.cell.lock(), notice);
+                self.cell.owe(notice);
                 flow
             }
             Lane::Event(Event::Exit(exit)) => body.exit_of(exit, ctx),
@@ -232,6 +232,9 @@ impl<B: Body> Turn for Run<B> {
         self.cell.head.set_blocked(false);
         let Some(body) = &mut *body else { return After::Ended };
         if self.cell.head.starts() {
+            if self.cell.head.flags() & BURIED != 0 {
+                return After::Ended; // it was given up before it ran
+            }
             let flow = self.start(body, &mut ctx);
             if !matches!(flow, Flow::Continue) {
                 return self.leave(flow);

@@ -7,8 +7,8 @@
 //! their own ([`end::give_up`]): these steps are made by the node's clock, where foreign code would hold up all timers.
 //!
 //! An actor that ends has its children end with it: they are asked to stop, and cancelled at once if it was killed. Its end is told
-//! when they have ended: so who starts another in its place does not meet them, nor find their names taken. A kill of one that
-//! waits for its children is handed on to them.
+//! when they have ended: so who starts another in its place does not meet them, nor find their names taken. While it waits for
+//! them, times run for them and not for it, unless it has a time-out of its own; a kill is handed on to them.
 //!
 //! One that is drained has all the time that it needs for what is in its mailbox: a stop or a kill may follow.
 //!
@@ -79,26 +79,37 @@ pub(crate) fn cancel(cell: &dyn AnyCell) {
     }
 }
 
-/// Kills an actor.
+/// Kills an actor, and if it waits for its children, them as well.
 pub(crate) fn kill(cell: &dyn AnyCell) {
-    step(cell, Step::Kill);
+    let node = cell.head().node;
+    let mut children = kill_one(cell);
+    while let Some(child) = children.pop() {
+        let killed = node.table.get(child).map(|child| kill_one(&*child));
+        children.extend(killed.into_iter().flatten());
+    }
 }
 
+/// An actor that was asked to stop has not ended in time.
 pub(crate) fn step(cell: &dyn AnyCell, step: Step) {
+    let (ends, waits, patience) = cell.life(|life| match &life.more {
+        Some(more) => (life.phase < Phase::Leaving, more.childless.is_some(), more.patience),
+        None => (life.phase < Phase::Leaving, false, Patience::Node),
+    });
     match step {
+        _ if !ends => (),
+        // It waits for its children, which have times of their own, unless it has one.
+        Step::Kill if waits && !matches!(patience, Patience::Kill(_)) => (),
+        Step::Bury if waits => later(cell, give_up_after(cell), Step::Bury),
         Step::Cancel => {
             interrupt(cell, Level::Cancel);
             later(cell, cell.head().node.stop_timeout, Step::Kill);
         }
-        Step::Kill => {
-            let node = cell.head().node;
-            let mut children = kill_one(cell);
-            while let Some(child) = children.pop() {
-                let killed = node.table.get(child).map(|child| kill_one(&*child));
-                children.extend(killed.into_iter().flatten());
+        Step::Kill => kill(cell),
+        Step::Bury => {
+            if let Some(cell) = cell.head().node.table.get(cell.head().id) {
+                end::give_up(&cell);
             }
         }
-        Step::Bury => bury(cell),
     }
 }
 
@@ -116,21 +127,12 @@ fn kill_one(cell: &dyn AnyCell) -> Vec<ActorId> {
     cell.close(ExitReason::Killed);
     let _ = cell.push_event(Event::Kill); // it may have ended
     interrupt(cell, Level::Kill);
-    later(cell, cell.head().node.stop_timeout.max(LEAST), Step::Bury);
+    later(cell, give_up_after(cell), Step::Bury);
     children
 }
 
-/// Gives an actor up. One that waits for its children has all the time that they have.
-fn bury(cell: &dyn AnyCell) {
-    let (ends, waits) = cell.life(|life| {
-        let waits = life.more.as_ref().is_some_and(|more| more.childless.is_some());
-        (life.phase < Phase::Leaving, waits)
-    });
-    if ends && waits {
-        later(cell, cell.head().node.stop_timeout.max(LEAST), Step::Bury);
-    } else if ends && let Some(cell) = cell.head().node.table.get(cell.head().id) {
-        end::give_up(&cell);
-    }
+fn give_up_after(cell: &dyn AnyCell) -> Duration {
+    cell.head().node.stop_timeout.max(LEAST)
 }
 
 fn later(cell: &dyn AnyCell, after: Duration, step: Step) {

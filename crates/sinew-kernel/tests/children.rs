@@ -2,10 +2,11 @@
 
 mod kit;
 
+use std::sync::mpsc;
 use std::time::Duration;
 
 use kit::{Hooked, Work, act, keeper, with_nodes};
-use sinew_kernel::{ActorRef, ChildSpec, ExitReason, Flow, LocalNode, Node, Strategy};
+use sinew_kernel::{ActorRef, AskError, ChildSpec, ExitReason, Flow, LocalNode, Node, Reply, Strategy};
 use sinew_sched::{ManualClock, Runtime, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -131,6 +132,51 @@ fn a_deep_tree_ends_with_its_root() {
             kit::spin_until(|| node.actor_count() == 0); // the root itself goes a moment after it is told
         }
     });
+}
+
+// L18
+#[test]
+fn a_child_that_asks_a_parent_which_fails_hears_of_it_at_once() {
+    let (node, _clock) = node();
+    let (sender, answers) = mpsc::channel();
+    let parent = Hooked::<Reply<u64>>::new(|_, _| panic!("on purpose")).started(move |(), ctx| {
+        let (parent, sender) = (ctx.me(), sender.clone());
+        let child = Hooked::<u64>::new(move |_, _| {
+            sender.send(parent.ask_timeout(|reply| reply, HOUR)).unwrap();
+            Flow::Continue
+        });
+        ctx.child().name("child").spawn(child).unwrap();
+        Flow::Continue
+    });
+    let parent = node.spawn(parent).unwrap();
+    node.run_until_idle();
+    tell(&node, "child");
+    assert!(matches!(answers.try_recv().unwrap(), Err(AskError::Stopped(ExitReason::Error(_)))));
+    assert!(parent.is_dead());
+}
+
+// L18
+#[test]
+fn children_of_one_that_is_stopped_have_the_time_that_they_may_take() {
+    let (node, clock) = node();
+    let parent = Hooked::<u64>::new(|_, _| Flow::Continue).started(|(), ctx| {
+        let spec = ChildSpec::new("slow", || slow(60 * SECOND)).name("slow").shutdown(120 * SECOND);
+        ctx.supervisor(Strategy::OneForOne).child(spec).start().unwrap();
+        Flow::Continue
+    });
+    let parent = node.spawn(parent).unwrap();
+    node.run_until_idle();
+    let slow = tell(&node, "slow");
+    parent.stop();
+    for _ in 0..30 {
+        clock.advance(2 * SECOND);
+        node.run_until_idle();
+    }
+    assert!(!slow.is_dead() && !parent.is_dead(), "the node's time-out is 5 seconds");
+    clock.advance(2 * SECOND);
+    node.run_until_idle();
+    assert_eq!(slow.join().unwrap(), ExitReason::Shutdown);
+    assert_eq!(parent.join().unwrap(), ExitReason::Shutdown);
 }
 
 // L27

@@ -181,8 +181,10 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
         state.life.phase = Phase::Ending;
         state.life.set_reason(reason);
         let refused = state.mail.close();
+        let goes_on = state.life.more.as_mut().map(|more| mem::take(&mut more.goes_on));
         self.set_flags(&state.mail);
         drop(state);
+        drop(goes_on); // it does not
         self.give_back(refused);
         true
     }
