@@ -233,28 +233,39 @@ fn a_sleep_that_a_stop_cuts_short_is_no_failure() {
 // L11
 #[test]
 fn an_actor_that_shrugs_off_a_cancel_is_killed() {
-    let (node, clock) = local();
-    clock.hold(true);
-    let notes = Notes::default();
-    let actor = node.spawn(noting(&notes)).unwrap();
-    let deaf = act(|_| {
-        let (_key, mut gate) = sinew_sched::chan::oneshot::channel::<()>();
-        // Refused by the cancel, again and again, which is not told to the one that waits inside the shield.
-        sinew_fiber::shield(|| drop(gate.recv_timeout(Duration::from_secs(7))));
-        let (_key, again) = kit::gate();
-        again.pass();
-        Flow::Continue
-    });
-    actor.tell(deaf).unwrap();
-    node.run_until_idle();
-    actor.stop();
-    node.run_until_idle();
-    for _ in 0..4 {
-        clock.advance(Duration::from_secs(6));
+    // It is cancelled after 5 seconds, and killed after as many again; each a bit later as the clock is moved.
+    for (opened_at, killed) in [(9, false), (13, true)] {
+        let (node, clock) = local();
+        clock.hold(true);
+        let notes = Notes::default();
+        let actor = node.spawn(noting(&notes)).unwrap();
+        let ((key, shielded), (_again_key, again)) = (kit::gate(), kit::gate());
+        let noted = notes.clone();
+        let deaf = act(move |_| {
+            // Neither is seen in here. What was asked meanwhile takes effect at the next wait.
+            sinew_fiber::shield(|| shielded.pass());
+            let passed = again.pass();
+            noted.lock().unwrap().push(if passed { "passed" } else { "refused" });
+            Flow::Continue
+        });
+        actor.tell(deaf).unwrap();
         node.run_until_idle();
+        actor.stop();
+        for _ in 0..opened_at {
+            clock.advance(Duration::from_secs(1));
+            node.run_until_idle();
+        }
+        assert!(!actor.is_dead());
+        key.open();
+        node.run_until_idle();
+        assert!(actor.is_dead());
+        let (reason, expected) = match killed {
+            false => (ExitReason::Shutdown, &["started", "handle", "refused", "stopping", "dropped"][..]),
+            true => (ExitReason::Killed, &["started", "handle", "dropped"][..]),
+        };
+        assert_eq!(actor.join().unwrap(), reason);
+        assert_eq!(*notes.lock().unwrap(), expected);
     }
-    assert!(actor.is_dead());
-    assert_eq!(notes.lock().unwrap().last(), Some(&"dropped"));
 }
 
 // L12
@@ -263,10 +274,16 @@ fn a_start_that_blocks_can_be_stopped_and_killed() {
     for kill in [false, true] {
         let (node, clock) = local();
         clock.hold(true);
-        let actor = Hooked::<u64>::new(|_, _| Flow::Continue).started(|(), _| {
-            sleep(Duration::from_secs(3600));
-            Flow::Continue
-        });
+        let notes = Notes::default();
+        let (starts, dropped) = (notes.clone(), notes.clone());
+        let actor = Hooked::<u64>::new(|_, _| Flow::Continue)
+            .started(move |(), _| {
+                starts.lock().unwrap().push("begins");
+                sleep(Duration::from_secs(3600));
+                starts.lock().unwrap().push("started");
+                Flow::Continue
+            })
+            .dropped(move || dropped.lock().unwrap().push("dropped"));
         let actor = node.spawn(actor).unwrap();
         node.run_until_idle();
         if kill {
@@ -275,10 +292,13 @@ fn a_start_that_blocks_can_be_stopped_and_killed() {
             actor.stop()
         }
         node.run_until_idle();
+        assert_eq!(actor.is_dead(), kill, "a kill takes no time, and a stop lets it finish");
         clock.advance(Duration::from_secs(6));
         node.run_until_idle();
         let reason = if kill { ExitReason::Killed } else { ExitReason::Shutdown };
+        assert!(actor.is_dead());
         assert_eq!(actor.join().unwrap(), reason);
+        assert_eq!(*notes.lock().unwrap(), ["begins", "dropped"]);
     }
 }
 
