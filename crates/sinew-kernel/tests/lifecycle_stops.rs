@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use kit::{Hooked, Notes, Work, act, keeper, local, noting, spin_until, wait, with_node, with_nodes};
-use sinew_kernel::{ActorRef, ExitReason, Flow, Unsent};
+use sinew_kernel::{ActorRef, ExitReason, Flow, Interest, Unsent};
 use sinew_sched::sleep;
 
 // L4, D3
@@ -385,7 +385,7 @@ impl Drop for Left {
     }
 }
 
-// L25
+// L25: of actors, who is told first has its turn first.
 #[test]
 fn an_end_is_cleaned_up_in_the_documented_order() {
     let (node, _clock) = local();
@@ -394,19 +394,25 @@ fn an_end_is_cleaned_up_in_the_documented_order() {
         let notes = notes.clone();
         Arc::new(move |what| {
             let (named, members) = (by_ref.lookup("it").is_some(), by_ref.group("all").members().len());
-            notes.lock().unwrap().push((what, named, members));
+            let watched = by_ref.handle().dump().descriptors.unwrap_or(0);
+            notes.lock().unwrap().push((what, named, members, watched));
         })
     };
-    let (told, dropped) = (seen.clone(), Left("state", seen.clone()));
-    let (timer, letter) = (Left("timer", seen.clone()), Left("letter", seen));
-    let mut timer = Some(timer);
+    let left = |what| Left(what, seen.clone());
+    let (mut timer, letter, state) = (Some(left("timer")), left("letter"), left("state"));
+    let (stops, told) = (seen.clone(), seen.clone());
+    let (child_stops, (reader, _writer)) = (seen.clone(), std::io::pipe().unwrap());
     let actor = Hooked::<Option<Left>>::new(|_, _| Flow::Stop)
         .started(move |(), ctx| {
             ctx.join_group("all").unwrap();
+            ctx.watch_fd(&reader, Interest::READ).unwrap();
             ctx.send_after(Duration::from_secs(3600), timer.take()).unwrap();
+            let child_stops = child_stops.clone();
+            ctx.child().spawn(keeper().0.stopping(move |_, _| child_stops("child"))).unwrap();
             Flow::Continue
         })
-        .dropped(|| drop(dropped));
+        .stopping(move |_, _| stops("stopping"))
+        .dropped(|| drop(state));
     let (mut child, (spawned, is_spawned)) = (Some(actor), mpsc::channel());
     let parent = Hooked::<()>::new(|(), _| Flow::Continue)
         .started(move |(), ctx| {
@@ -421,12 +427,42 @@ fn an_end_is_cleaned_up_in_the_documented_order() {
     node.spawn(parent).unwrap();
     node.run_until_idle();
     let actor = is_spawned.recv().unwrap();
+    for (what, links) in [("monitor", false), ("link", true)] {
+        let (told, id) = (seen.clone(), actor.id());
+        let watcher = Hooked::<()>::new(|(), _| Flow::Continue)
+            .started(move |(), ctx| {
+                ctx.trap_exits(true);
+                if links {
+                    ctx.link(id).unwrap();
+                } else {
+                    ctx.monitor(id);
+                }
+                Flow::Continue
+            })
+            .exit_of(move |_, _| {
+                told(what);
+                Flow::Continue
+            });
+        node.spawn(watcher).unwrap();
+    }
+    let (joins, told) = (actor.clone(), seen.clone());
+    let waits = node.runtime().spawn(move || {
+        joins.join().unwrap();
+        told("join");
+    });
+    node.run_until_idle();
     actor.tell(None).unwrap();
     actor.tell(Some(letter)).unwrap();
     node.run_until_idle();
-    assert!(actor.is_dead());
-    let order = [("state", true, 1), ("timer", true, 1), ("letter", true, 1), ("parent", false, 0)];
-    assert_eq!(*notes.lock().unwrap(), order);
+    assert!(actor.is_dead() && waits.is_finished());
+    let mut notes = notes.lock().unwrap();
+    // A task goes on where it waits, before actors that are told have their turns.
+    let join = notes.extract_if(.., |note| note.0 == "join").collect::<Vec<_>>();
+    assert_eq!(join, [("join", false, 0, 0)]);
+    notes[6..].sort(); // between those there is no order
+    let own = ["stopping", "state", "timer", "letter"].map(|what| (what, true, 1, 1));
+    let others = ["child", "parent", "link", "monitor"].map(|what| (what, false, 0, 0));
+    assert_eq!(*notes, [own, others].concat());
 }
 
 #[test]

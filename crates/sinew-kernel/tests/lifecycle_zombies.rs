@@ -50,6 +50,7 @@ fn a_zombie_is_reported_and_its_end_is_told_once() {
         has_entered.recv().unwrap();
         zombie.tell(Work::Number(1)).unwrap();
         zombie.kill();
+        assert_eq!(zombie.join_timeout(Duration::from_millis(10)).unwrap(), None, "it has its time");
         while zombie.join_timeout(Duration::from_millis(1)).unwrap().is_none() {
             clock.advance(Duration::from_secs(6));
         }
