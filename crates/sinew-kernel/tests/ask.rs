@@ -2,12 +2,12 @@
 
 mod kit;
 
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use kit::{Hooked, local, with_nodes};
 use sinew_kernel::{ActorRef, AskError, ExitReason, Flow, Node, Policy, Process, Received, Reply, Unsent};
-use sinew_sched::{ManualClock, Reason, Runtime, chan, spawn, spawn_future};
+use sinew_sched::{ManualClock, Reason, Runtime, chan, now, spawn, spawn_future};
 
 enum Ask {
     Echo(u64, Reply<u64>),
@@ -44,6 +44,14 @@ fn oracle() -> Hooked<Ask> {
     })
 }
 
+/// Asks without a time-out: what is answered at once needs none.
+fn ask<T: Send + 'static>(
+    actor: &ActorRef<Ask>,
+    question: impl FnOnce(Reply<T>) -> Ask,
+) -> Result<T, AskError> {
+    actor.ask_timeout(question, Duration::MAX)
+}
+
 fn failed(error: &AskError) -> bool {
     matches!(error, AskError::Stopped(ExitReason::Error(failure)) if failure.message == "asked to")
 }
@@ -68,7 +76,7 @@ fn whoever_asks_a_dead_actor_gets_its_reason_at_once() {
         let oracle = node.spawn(oracle()).unwrap();
         oracle.kill();
         oracle.join().unwrap();
-        let error = oracle.ask(|reply| Ask::Echo(1, reply)).unwrap_err();
+        let error = ask(&oracle, |reply| Ask::Echo(1, reply)).unwrap_err();
         assert!(matches!(error, AskError::Stopped(ExitReason::Killed)), "{error}");
     });
 }
@@ -79,7 +87,7 @@ fn whoever_asks_one_that_fails_gets_the_failure_at_once() {
     with_nodes(|node| {
         for _ in 0..20 {
             let oracle = node.spawn(oracle()).unwrap();
-            let error = oracle.ask(Ask::Panic).unwrap_err();
+            let error = ask(&oracle, Ask::Panic).unwrap_err();
             assert!(failed(&error), "{error}");
         }
     });
@@ -93,7 +101,7 @@ fn whoever_waits_behind_the_question_that_fails_gets_the_failure_as_well() {
         let askers: Vec<_> = (0..20)
             .map(|_| {
                 let oracle = oracle.clone();
-                node.handle().spawn(move || oracle.ask(Ask::Panic).unwrap_err())
+                node.handle().spawn(move || ask(&oracle, Ask::Panic).unwrap_err())
             })
             .collect();
         for asker in askers {
@@ -109,8 +117,8 @@ fn a_question_that_is_kept_until_the_actor_ends_is_answered_with_the_reason() {
     with_nodes(|node| {
         let oracle = node.spawn(oracle()).unwrap();
         let asked = oracle.clone();
-        let asker = node.handle().spawn(move || asked.ask(Ask::Keep).unwrap_err());
-        let error = oracle.ask(Ask::Stop).unwrap_err();
+        let asker = node.handle().spawn(move || ask(&asked, Ask::Keep).unwrap_err());
+        let error = ask(&oracle, Ask::Stop).unwrap_err();
         assert!(matches!(error, AskError::Stopped(ExitReason::Normal)), "{error}");
         let error = asker.join().unwrap();
         assert!(matches!(error, AskError::Stopped(ExitReason::Normal)), "{error}");
@@ -125,7 +133,7 @@ fn questions_in_the_mailbox_of_one_that_is_stopped_are_answered_with_the_reason(
     let askers: Vec<_> = (0..5)
         .map(|_| {
             let oracle = oracle.clone();
-            node.runtime().spawn(move || oracle.ask(Ask::Keep).unwrap_err())
+            node.runtime().spawn(move || ask(&oracle, Ask::Keep).unwrap_err())
         })
         .collect();
     oracle.kill();
@@ -141,7 +149,7 @@ fn questions_in_the_mailbox_of_one_that_is_stopped_are_answered_with_the_reason(
 fn a_question_that_is_dropped_is_answered_at_once() {
     with_nodes(|node| {
         let oracle = node.spawn(oracle()).unwrap();
-        let error = oracle.ask(Ask::Forget).unwrap_err();
+        let error = ask(&oracle, Ask::Forget).unwrap_err();
         assert!(matches!(error, AskError::NoReply), "{error}");
         assert!(!oracle.is_dead());
     });
@@ -153,7 +161,7 @@ fn a_question_that_was_handed_on_to_one_that_fails_says_nothing_about_the_first(
     with_nodes(|node| {
         let (first, second) = (node.spawn(oracle()).unwrap(), node.spawn(oracle()).unwrap());
         let to = second.clone();
-        let error = first.ask(|reply| Ask::HandOn(to, reply)).unwrap_err();
+        let error = ask(&first, |reply| Ask::HandOn(to, reply)).unwrap_err();
         assert!(matches!(error, AskError::NoReply), "{error}");
         assert!(!first.is_dead());
         second.join().unwrap();
@@ -184,7 +192,13 @@ fn a_question_without_an_answer_times_out() {
     let clock = ManualClock::new();
     let node = Node::builder().runtime(Runtime::builder().manual_clock(&clock)).build().unwrap();
     let oracle = node.spawn(oracle()).unwrap();
-    let error = node.run(move || oracle.ask(Ask::Keep).unwrap_err()).unwrap();
+    let asked = node.run(move || {
+        let start = now();
+        let error = oracle.ask(Ask::Keep).unwrap_err();
+        (error, now() - start)
+    });
+    let (error, took) = asked.unwrap();
+    assert!((Duration::from_secs(5)..Duration::from_secs(6)).contains(&took), "{took:?}");
     assert!(matches!(error, AskError::TimedOut(time) if time == Duration::from_secs(5)), "{error}");
 }
 
@@ -233,20 +247,46 @@ fn an_actor_that_asks_itself_gets_an_error_at_once_and_the_question_is_not_sent(
 // A10
 #[test]
 fn a_question_for_a_full_mailbox_is_as_its_policy_has_it() {
-    let (node, clock) = local();
-    clock.hold(true);
-    for policy in [Policy::Refuse, Policy::Park, Policy::DropNewest] {
-        let oracle = node.actor().mailbox(1).policy(policy).spawn(oracle()).unwrap();
-        oracle.tell(Ask::Echo(1, reply_to_nobody())).unwrap();
-        let asked = oracle.clone();
-        // The asker runs before the actor does.
-        let asker = node.runtime().spawn(move || asked.ask(|reply| Ask::Echo(2, reply)));
+    for policy in [Policy::Refuse, Policy::Park, Policy::DropNewest, Policy::DropOldest] {
+        let (node, clock) = local();
+        clock.hold(true);
+        let (key, gate) = kit::gate();
+        let (mut gate, handled) = (Some(gate), Arc::new(Mutex::new(Vec::new())));
+        let notes = handled.clone();
+        let actor = Hooked::<(u64, Option<Reply<u64>>)>::new(move |(n, reply), _| {
+            gate.take().map(kit::Gate::pass); // at the first
+            notes.lock().unwrap().push(n);
+            reply.into_iter().for_each(|reply| reply.send(n));
+            Flow::Continue
+        });
+        let actor = node.actor().mailbox(1).policy(policy).spawn(actor).unwrap();
+        actor.tell((1, None)).unwrap();
         node.run_until_idle();
-        match (policy, asker.join().unwrap()) {
-            (_, Ok(2)) => (), // there was room by then
-            (Policy::Refuse, Err(AskError::Unsent(Unsent::Full))) => (),
-            (Policy::DropNewest, Err(AskError::NoReply)) => (),
-            (policy, outcome) => panic!("{policy:?}: {outcome:?}"),
+        actor.tell((2, None)).unwrap(); // it is full
+        let asker = node.runtime().spawn(move || actor.ask(|reply| (3, Some(reply))));
+        node.run_until_idle();
+        let (at_once, dead) = (asker.is_finished(), node.dead_letter_count());
+        key.open();
+        node.run_until_idle();
+        let outcome = asker.join().unwrap();
+        let handled = handled.lock().unwrap();
+        match policy {
+            Policy::Refuse => {
+                assert!(matches!(outcome, Err(AskError::Unsent(Unsent::Full))), "{outcome:?}");
+                assert_eq!((at_once, dead, &handled[..]), (true, 0, &[1, 2][..]));
+            }
+            Policy::DropNewest => {
+                assert!(matches!(outcome, Err(AskError::NoReply)), "{outcome:?}");
+                assert_eq!((at_once, dead, &handled[..]), (true, 1, &[1, 2][..]));
+            }
+            Policy::DropOldest => {
+                assert!(matches!(outcome, Ok(3)), "{outcome:?}");
+                assert_eq!((at_once, dead, &handled[..]), (false, 1, &[1, 3][..]));
+            }
+            Policy::Park => {
+                assert!(matches!(outcome, Ok(3)), "{outcome:?}");
+                assert_eq!((at_once, dead, &handled[..]), (false, 0, &[1, 2, 3][..]));
+            }
         }
     }
 }
@@ -254,17 +294,19 @@ fn a_question_for_a_full_mailbox_is_as_its_policy_has_it() {
 // A10
 #[test]
 fn a_question_that_finds_no_room_in_time_was_not_sent() {
-    let clock = ManualClock::new();
-    let node = Node::builder().runtime(Runtime::builder().manual_clock(&clock)).build().unwrap();
+    let (node, _clock) = local();
     let (open, closed) = chan::bounded::<()>(1);
+    let (seen, questions) = mpsc::channel();
     let blocked = Hooked::<Reply<u64>>::new(move |_, _| {
+        seen.send(()).unwrap();
         let _ = closed.recv();
         Flow::Continue
     });
     let actor = node.actor().mailbox(1).spawn(blocked).unwrap();
-    let outcomes = node.run(move || {
+    let asked = actor.clone();
+    let outcomes = node.runtime().run(move || {
         let ask = || {
-            let actor = actor.clone();
+            let actor = asked.clone();
             spawn(move || actor.ask_timeout(|reply| reply, Duration::from_secs(1)))
         };
         let asked: Vec<_> = (0..4).map(|_| ask()).collect();
@@ -273,8 +315,12 @@ fn a_question_that_finds_no_room_in_time_was_not_sent() {
     let outcomes = outcomes.unwrap();
     let unsent = outcomes.iter().filter(|why| matches!(why, AskError::Unsent(Unsent::TimedOut(_)))).count();
     let unanswered = outcomes.iter().filter(|why| matches!(why, AskError::TimedOut(_))).count();
-    assert!(unsent >= 2 && unanswered >= 1 && unsent + unanswered == 4, "{outcomes:?}");
+    assert_eq!((unanswered, unsent), (2, 2), "one is handled, one is in the mailbox: {outcomes:?}");
     drop(open);
+    actor.drain();
+    node.run_until_idle();
+    assert!(actor.is_dead());
+    assert_eq!((questions.try_iter().count(), node.dead_letter_count()), (2, 0));
 }
 
 /// A reply that nobody waits for.
@@ -296,6 +342,14 @@ fn whoever_has_a_question_can_see_that_nobody_waits_for_it() {
     let reply = reply_to_nobody();
     assert!(reply.is_abandoned());
     reply.send(1);
+    let (node, _clock) = local();
+    let looks = Hooked::<Reply<bool>>::new(|reply, _| {
+        let abandoned = reply.is_abandoned();
+        reply.send(abandoned);
+        Flow::Continue
+    });
+    let actor = node.spawn(looks).unwrap();
+    assert!(!node.runtime().run(move || actor.ask(|reply| reply)).unwrap().unwrap(), "somebody waits");
 }
 
 // A13

@@ -2,6 +2,8 @@
 
 mod kit;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kit::{Hooked, keeper, local, spin_until, with_nodes};
@@ -127,31 +129,34 @@ fn a_node_has_no_more_actors_than_it_may_and_room_again_when_some_have_ended() {
     for workers in [1, 2, 8] {
         let runtime = Runtime::builder().workers(workers);
         let node = Node::builder().max_actors(10).runtime(runtime).build().unwrap();
+        // Counted when they are there, and no more when they are about to leave.
+        let living = Arc::new(AtomicUsize::new(0));
         let storms: Vec<_> = (0..4)
             .map(|_| {
-                let node = kit::ByRef::node_ref(&node);
+                let (node, living) = (kit::ByRef::node_ref(&node), living.clone());
                 node.handle().spawn(move || {
-                    let mut refused = 0;
                     for _ in 0..200 {
-                        match node.spawn(keeper().0) {
+                        let dies = living.clone();
+                        let actor = keeper().0.stopping(move |_, _| {
+                            dies.fetch_sub(1, Ordering::SeqCst);
+                        });
+                        match node.spawn(actor) {
                             Ok(actor) => {
-                                assert!(node.actor_count() <= 10 + 4, "those that are being refused count");
-                                actor.kill();
+                                let living = living.fetch_add(1, Ordering::SeqCst) + 1;
+                                assert!(living <= 10, "{living} actors");
+                                actor.stop();
                                 if actor.id().local() % 2 == 0 {
                                     actor.join().unwrap();
                                 }
                             }
-                            Err(SpawnError::TooMany(_)) => refused += 1,
+                            Err(SpawnError::TooMany(_)) => (),
                             Err(error) => panic!("{error}"),
                         }
                     }
-                    refused
                 })
             })
             .collect();
-        storms.into_iter().for_each(|storm| {
-            storm.join().unwrap();
-        });
+        storms.into_iter().for_each(|storm| storm.join().unwrap());
         spin_until(|| node.actor_count() == 0);
         let actors: Vec<_> = (0..10).map(|_| node.spawn(keeper().0).unwrap()).collect();
         let error = node.spawn(keeper().0).unwrap_err();
@@ -160,6 +165,8 @@ fn a_node_has_no_more_actors_than_it_may_and_room_again_when_some_have_ended() {
         actors[0].join().unwrap();
         spin_until(|| node.actor_count() == 9);
         node.spawn(keeper().0).unwrap();
+        assert!(matches!(node.spawn(keeper().0).unwrap_err(), SpawnError::TooMany(10)));
+        assert_eq!(node.actor_count(), 10);
     }
 }
 
@@ -177,21 +184,41 @@ fn a_child_of_one_that_has_ended_is_refused() {
     assert_eq!(node.actor_count(), 0);
 }
 
+/// Bytes of memory that this process has.
+fn resident() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
 // E8
 #[test]
 fn joins_that_time_out_leave_nothing_behind() {
-    let (node, clock) = local();
-    clock.hold(true);
-    let actor = node.spawn(keeper().0).unwrap();
-    let joined = actor.clone();
-    let joiner = node
-        .runtime()
-        .spawn(move || (0..1_000).all(|_| joined.join_timeout(Duration::ZERO).unwrap().is_none()));
+    let (node, _clock) = local();
+    let (actor, numbers) = keeper();
+    let actor = node.spawn(actor).unwrap();
+    let other = actor.clone();
+    let waits = node.runtime().spawn(move || other.join().unwrap());
     node.run_until_idle();
-    assert!(joiner.join().unwrap());
+    let joined = actor.clone();
+    let grown = node.runtime().run(move || {
+        let join = |timeout| assert_eq!(joined.join_timeout(timeout).unwrap(), None);
+        let joins = |times| (0..times).for_each(|n| join(Duration::from_nanos(n % 2)));
+        joins(10_000);
+        let before = resident();
+        joins(200_000);
+        resident().saturating_sub(before)
+    });
+    // What one leaves behind has a hundred bytes or so.
+    let grown = grown.unwrap();
+    assert!(grown < 200_000 * 16, "{grown} bytes are left of 200,000 joins");
+    actor.tell(kit::Work::Number(1)).unwrap();
+    node.run_until_idle();
+    assert_eq!(*numbers.lock().unwrap(), [1]);
+    assert!(!waits.is_finished(), "one that has time waits on");
     actor.stop();
     node.run_until_idle();
     assert_eq!(actor.join().unwrap(), ExitReason::Shutdown);
+    assert_eq!(waits.join().unwrap(), ExitReason::Shutdown);
 }
 
 // E10

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kit::{Hooked, Work, keeper, local, wait};
-use sinew_kernel::{ExitReason, Flow, Node, SpawnError};
+use sinew_kernel::{AskError, ExitReason, Flow, Kind, Node, NodeId, Payload, Reply, SpawnError, Unsent};
 use sinew_sched::sleep;
 
 // M1
@@ -88,13 +88,24 @@ fn dropping_a_node_on_the_callers_thread_ends_its_actors() {
 #[test]
 fn a_task_of_the_node_tells_and_asks_like_any_other() {
     let (node, _clock) = local();
-    let (actor, numbers) = keeper();
-    let actor = node.spawn(actor).unwrap();
-    let told = actor.clone();
-    let task = node.runtime().run(move || (0..100).for_each(|n| told.tell(Work::Number(n)).unwrap()));
-    task.unwrap();
-    node.run_until_idle();
-    assert_eq!(numbers.lock().unwrap().len(), 100);
+    let mut sum = 0;
+    let adds = Hooked::<(u64, Option<Reply<u64>>)>::new(move |(n, reply), _| {
+        sum += n;
+        reply.into_iter().for_each(|reply| reply.send(sum));
+        Flow::Continue
+    });
+    let actor = node.actor().mailbox(4).spawn(adds).unwrap();
+    let asked = actor.clone();
+    let answers = node.runtime().run(move || {
+        (1..=100).for_each(|n| asked.tell((n, None)).unwrap()); // it waits for room
+        let first = asked.ask(|reply| (0, Some(reply))).unwrap();
+        let again = sinew_sched::spawn(move || asked.ask(|reply| (50, Some(reply))).unwrap());
+        (first, again.join().unwrap())
+    });
+    assert_eq!(answers.unwrap(), (5_050, 5_100), "a question is behind what was told");
+    actor.kill();
+    let error = node.runtime().run(move || actor.ask(|reply| (0, Some(reply))).unwrap_err()).unwrap();
+    assert!(matches!(error, AskError::Stopped(ExitReason::Killed)), "{error}");
 }
 
 // M6
@@ -102,10 +113,20 @@ fn a_task_of_the_node_tells_and_asks_like_any_other() {
 fn two_nodes_in_one_program_have_nothing_to_do_with_each_other() {
     let one = Node::builder().id(1).build().unwrap();
     let other = Node::builder().id(2).build().unwrap();
-    let actor = one.spawn(keeper().0).unwrap();
-    assert!(!other.stop(actor.id()));
-    assert_eq!((one.actor_count(), other.actor_count()), (1, 0));
+    let (actor, numbers) = keeper();
+    let actor = one.actor().name("name").spawn(actor).unwrap();
+    let stranger = other.actor().name("name").spawn(keeper().0).unwrap();
+    assert_eq!((one.lookup("name"), other.lookup("name")), (Some(actor.id()), Some(stranger.id())));
+    assert!(!other.stop(actor.id()) && !other.kill(actor.id()));
+    let number = || Payload::value(Work::Number(1));
+    let error = other.send(actor.id(), Kind(1), number()).unwrap_err();
+    assert!(matches!(error.why, Unsent::NoConnection(NodeId(1))), "{error}");
+    assert!(other.actor_ref::<Work>(actor.id()).is_err());
+    assert_eq!((one.actor_count(), other.actor_count()), (1, 1));
     drop(other);
+    assert_eq!(stranger.join().unwrap(), ExitReason::Shutdown);
+    one.send(actor.id(), Kind(1), number()).unwrap();
     actor.drain();
     assert_eq!(actor.join().unwrap(), ExitReason::Shutdown);
+    assert_eq!(*numbers.lock().unwrap(), [1]);
 }

@@ -4,8 +4,8 @@ mod kit;
 
 use std::collections::BTreeSet;
 
-use kit::{Hooked, keeper, local, with_nodes};
-use sinew_kernel::{ActorId, Flow, Kind, Node, NodeId};
+use kit::{Hooked, Work, keeper, local, with_nodes};
+use sinew_kernel::{ActorId, ActorRef, Flow, Kind, Node, NodeId, Payload};
 
 // I1, I2
 #[test]
@@ -50,18 +50,29 @@ fn no_id_is_used_again_however_actors_come_and_go() {
 #[test]
 fn an_id_leads_to_its_actor_until_that_has_ended_and_to_nobody_after() {
     with_nodes(|node| {
-        let actors: Vec<_> = (0..1_000).map(|_| node.spawn(keeper().0).unwrap()).collect();
-        for actor in &actors {
-            node.send(actor.id(), Kind(1), &b"here"[..]).unwrap();
+        let actors: Vec<_> = (0..1_000)
+            .map(|_| {
+                let (actor, numbers) = keeper();
+                (node.spawn(actor).unwrap(), numbers)
+            })
+            .collect();
+        let send = |to, n: usize| node.send(to, Kind(1), Payload::value(Work::Number(n as u64)));
+        for (n, (actor, _)) in actors.iter().enumerate() {
+            send(actor.id(), n).unwrap();
         }
-        for actor in actors.iter().step_by(2) {
+        let end = |actor: &ActorRef<Work>| {
             actor.drain();
             actor.join().unwrap();
-        }
-        for (n, actor) in actors.iter().enumerate() {
+        };
+        actors.iter().step_by(2).for_each(|(actor, _)| end(actor));
+        for (n, (actor, _)) in actors.iter().enumerate() {
             // One that has ended this moment may still be known, as one that has ended.
-            assert_eq!(node.send(actor.id(), Kind(1), &b"here"[..]).is_ok(), n % 2 == 1);
+            assert_eq!(send(actor.id(), n).is_ok(), n % 2 == 1);
             assert_eq!(actor.is_dead(), n % 2 == 0);
+        }
+        actors.iter().skip(1).step_by(2).for_each(|(actor, _)| end(actor));
+        for (n, (_, numbers)) in actors.iter().enumerate() {
+            assert_eq!(*numbers.lock().unwrap(), vec![n as u64; 1 + n % 2], "what was sent to it alone");
         }
     });
 }
@@ -93,6 +104,6 @@ fn a_reference_outlives_its_actor_and_keeps_its_id() {
         actor.kill();
         actor.join().unwrap();
         assert_eq!((other.id(), other.is_dead()), (id, true));
-        assert!(other.tell(kit::Work::Number(1)).is_err());
+        assert!(other.tell(Work::Number(1)).is_err());
     });
 }

@@ -1,13 +1,17 @@
 //! How actors start and end: hooks, reasons, failures, children (`docs/semantics.md`, L).
 
+#[path = "kit/kept.rs"]
+mod kept;
 mod kit;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use kit::{Hooked, Notes, Work, act, block, gate, keeper, local, noting, spin_until, with_nodes};
-use sinew_kernel::{ActorRef, Ctx, Exit, ExitReason, Flow, JoinError, Lifecycle, SpawnError, Why};
+use kept::Kept;
+use kit::{Hooked, Notes, Watchdog, Work, act, block, gate, keeper, local, noting, spin_until, with_nodes};
+use sinew_kernel::{ActorRef, Ctx, Exit, ExitReason, Flow, JoinError, Lifecycle, Node, SpawnError, Why};
+use sinew_sched::Runtime;
 
 fn message_of(reason: &ExitReason) -> &str {
     match reason {
@@ -33,18 +37,34 @@ fn an_actor_starts_handles_stops_and_is_dropped_in_this_order() {
 // L3
 #[test]
 fn an_actor_ends_for_the_reason_that_it_returns() {
+    let ends: [(fn() -> Flow, ExitReason); 2] = [
+        (|| Flow::Stop, ExitReason::Normal),
+        (|| Flow::Exit(ExitReason::Limit("time".into())), ExitReason::Limit("time".into())),
+    ];
     with_nodes(|node| {
-        let (actor, _) = keeper();
-        let actor = node.spawn(actor).unwrap();
-        actor.tell(act(|_| Flow::Exit(ExitReason::Limit("time".into())))).unwrap();
-        assert_eq!(actor.join().unwrap(), ExitReason::Limit("time".into()));
+        for (end, reason) in &ends {
+            let (end, told) = (*end, Arc::new(Mutex::new(None)));
+            let hook = told.clone();
+            let handles = Hooked::<Work>::new(move |_, _| end())
+                .stopping(move |reason, _| *hook.lock().unwrap() = Some(reason.clone()));
+            let actor = node.spawn(handles).unwrap();
+            actor.tell(Work::Number(1)).unwrap();
+            assert_eq!(actor.join().unwrap(), *reason);
+            assert_eq!(told.lock().unwrap().as_ref(), Some(reason));
+            let starts = keeper().0.started(move |(), _| end());
+            assert_eq!(node.spawn(starts).unwrap().join().unwrap(), *reason);
+        }
     });
 }
 
 // L13
 #[test]
 fn a_panic_anywhere_ends_its_actor_alone() {
-    with_nodes(|node| {
+    for workers in [1, 2, 8] {
+        let _watchdog = Watchdog::new(format!("{workers} workers"));
+        let log = Kept::default();
+        let runtime = Runtime::builder().workers(workers);
+        let node = Node::builder().runtime(runtime).log_to(log.clone()).build().unwrap();
         let (bystander, _) = keeper();
         let bystander = node.spawn(bystander).unwrap();
 
@@ -57,7 +77,9 @@ fn a_panic_anywhere_ends_its_actor_alone() {
         let notes = Notes::default();
         let handling = node.spawn(noting(&notes)).unwrap();
         handling.tell(act(|_| panic!("in handle"))).unwrap();
-        assert_eq!(message_of(&handling.join().unwrap()), "in handle");
+        let reason = handling.join().unwrap();
+        assert_eq!(message_of(&reason), "in handle");
+        assert!(reason.to_string().contains("lifecycle.rs"), "{reason}");
         assert_eq!(*notes.lock().unwrap(), ["started", "handle", "dropped"]);
 
         let stopping = Hooked::<u64>::new(|_, _| Flow::Stop).stopping(|_, _| panic!("in stopping"));
@@ -70,10 +92,17 @@ fn a_panic_anywhere_ends_its_actor_alone() {
         dropping.tell(1).unwrap();
         assert_eq!(dropping.join().unwrap(), ExitReason::Normal);
 
+        node.logger().flush().unwrap();
+        let log = log.text();
+        for (actor, what) in [(stopping, "in stopping"), (dropping, "in drop")] {
+            let id = actor.id().to_string();
+            let reports = log.lines().filter(|line| line.contains(&id) && line.contains(what)).count();
+            assert_eq!(reports, 1, "of {what:?}: {log}");
+        }
         bystander.drain();
         assert_eq!(bystander.join().unwrap(), ExitReason::Shutdown);
         spin_until(|| node.actor_count() == 0);
-    });
+    }
 }
 
 // L20

@@ -10,7 +10,7 @@ use kit::{
     Hooked, Notes, Work, act, block, compute, keeper, local, noted, noting, spin_until, wait, with_node,
     with_nodes,
 };
-use sinew_kernel::{ActorRef, ExitReason, Flow, Unsent};
+use sinew_kernel::{ActorRef, ExitReason, Flow, Interest, Unsent};
 use sinew_sched::sleep;
 
 // L4, D3
@@ -205,25 +205,39 @@ fn a_sleep_that_a_stop_cuts_short_is_no_failure() {
 // L11
 #[test]
 fn an_actor_that_shrugs_off_a_cancel_is_killed() {
-    let (node, clock, actor, notes) = noted();
-    let deaf = act(|_| {
-        let (_key, mut gate) = sinew_sched::chan::oneshot::channel::<()>();
-        // Refused by the cancel, again and again, which is not told to the one that waits inside the shield.
-        sinew_fiber::shield(|| drop(gate.recv_timeout(Duration::from_secs(7))));
-        let (_key, again) = kit::gate();
-        again.pass();
-        Flow::Continue
-    });
-    actor.tell(deaf).unwrap();
-    node.run_until_idle();
-    actor.stop();
-    node.run_until_idle();
-    for _ in 0..4 {
-        clock.advance(Duration::from_secs(6));
+    // It is cancelled after 5 seconds, and killed after as many again; each a bit later as the clock is moved.
+    for (opened_at, killed) in [(9, false), (13, true)] {
+        let (node, clock) = local();
+        clock.hold(true);
+        let notes = Notes::default();
+        let actor = node.spawn(noting(&notes)).unwrap();
+        let ((key, shielded), (_again_key, again)) = (kit::gate(), kit::gate());
+        let noted = notes.clone();
+        let deaf = act(move |_| {
+            // Neither is seen in here. What was asked meanwhile takes effect at the next wait.
+            sinew_fiber::shield(|| shielded.pass());
+            let passed = again.pass();
+            noted.lock().unwrap().push(if passed { "passed" } else { "refused" });
+            Flow::Continue
+        });
+        actor.tell(deaf).unwrap();
         node.run_until_idle();
+        actor.stop();
+        for _ in 0..opened_at {
+            clock.advance(Duration::from_secs(1));
+            node.run_until_idle();
+        }
+        assert!(!actor.is_dead());
+        key.open();
+        node.run_until_idle();
+        assert!(actor.is_dead());
+        let (reason, expected) = match killed {
+            false => (ExitReason::Shutdown, &["started", "handle", "refused", "stopping", "dropped"][..]),
+            true => (ExitReason::Killed, &["started", "handle", "dropped"][..]),
+        };
+        assert_eq!(actor.join().unwrap(), reason);
+        assert_eq!(*notes.lock().unwrap(), expected);
     }
-    assert!(actor.is_dead());
-    assert_eq!(notes.lock().unwrap().last(), Some(&"dropped"));
 }
 
 // L12
@@ -232,10 +246,16 @@ fn a_start_that_blocks_can_be_stopped_and_killed() {
     for kill in [false, true] {
         let (node, clock) = local();
         clock.hold(true);
-        let actor = Hooked::<u64>::new(|_, _| Flow::Continue).started(|(), _| {
-            sleep(Duration::from_secs(3600));
-            Flow::Continue
-        });
+        let notes = Notes::default();
+        let (starts, dropped) = (notes.clone(), notes.clone());
+        let actor = Hooked::<u64>::new(|_, _| Flow::Continue)
+            .started(move |(), _| {
+                starts.lock().unwrap().push("begins");
+                sleep(Duration::from_secs(3600));
+                starts.lock().unwrap().push("started");
+                Flow::Continue
+            })
+            .dropped(move || dropped.lock().unwrap().push("dropped"));
         let actor = node.spawn(actor).unwrap();
         node.run_until_idle();
         if kill {
@@ -244,10 +264,13 @@ fn a_start_that_blocks_can_be_stopped_and_killed() {
             actor.stop()
         }
         node.run_until_idle();
+        assert_eq!(actor.is_dead(), kill, "a kill takes no time, and a stop lets it finish");
         clock.advance(Duration::from_secs(6));
         node.run_until_idle();
         let reason = if kill { ExitReason::Killed } else { ExitReason::Shutdown };
+        assert!(actor.is_dead());
         assert_eq!(actor.join().unwrap(), reason);
+        assert_eq!(*notes.lock().unwrap(), ["begins", "dropped"]);
     }
 }
 
@@ -334,7 +357,7 @@ impl Drop for Left {
     }
 }
 
-// L25
+// L25: of actors, who is told first has its turn first.
 #[test]
 fn an_end_is_cleaned_up_in_the_documented_order() {
     let (node, _clock) = local();
@@ -343,19 +366,25 @@ fn an_end_is_cleaned_up_in_the_documented_order() {
         let notes = notes.clone();
         Arc::new(move |what| {
             let (named, members) = (by_ref.lookup("it").is_some(), by_ref.group("all").members().len());
-            notes.lock().unwrap().push((what, named, members));
+            let watched = by_ref.handle().dump().descriptors.unwrap_or(0);
+            notes.lock().unwrap().push((what, named, members, watched));
         })
     };
-    let (told, dropped) = (seen.clone(), Left("state", seen.clone()));
-    let (timer, letter) = (Left("timer", seen.clone()), Left("letter", seen));
-    let mut timer = Some(timer);
+    let left = |what| Left(what, seen.clone());
+    let (mut timer, letter, state) = (Some(left("timer")), left("letter"), left("state"));
+    let (stops, told) = (seen.clone(), seen.clone());
+    let (child_stops, (reader, _writer)) = (seen.clone(), std::io::pipe().unwrap());
     let actor = Hooked::<Option<Left>>::new(|_, _| Flow::Stop)
         .started(move |(), ctx| {
             ctx.join_group("all").unwrap();
+            ctx.watch_fd(&reader, Interest::READ).unwrap();
             ctx.send_after(Duration::from_secs(3600), timer.take()).unwrap();
+            let child_stops = child_stops.clone();
+            ctx.child().spawn(keeper().0.stopping(move |_, _| child_stops("child"))).unwrap();
             Flow::Continue
         })
-        .dropped(|| drop(dropped));
+        .stopping(move |_, _| stops("stopping"))
+        .dropped(|| drop(state));
     let (mut child, (spawned, is_spawned)) = (Some(actor), mpsc::channel());
     let parent = Hooked::<()>::new(|(), _| Flow::Continue)
         .started(move |(), ctx| {
@@ -370,12 +399,42 @@ fn an_end_is_cleaned_up_in_the_documented_order() {
     node.spawn(parent).unwrap();
     node.run_until_idle();
     let actor = is_spawned.recv().unwrap();
+    for (what, links) in [("monitor", false), ("link", true)] {
+        let (told, id) = (seen.clone(), actor.id());
+        let watcher = Hooked::<()>::new(|(), _| Flow::Continue)
+            .started(move |(), ctx| {
+                ctx.trap_exits(true);
+                if links {
+                    ctx.link(id).unwrap();
+                } else {
+                    ctx.monitor(id);
+                }
+                Flow::Continue
+            })
+            .exit_of(move |_, _| {
+                told(what);
+                Flow::Continue
+            });
+        node.spawn(watcher).unwrap();
+    }
+    let (joins, told) = (actor.clone(), seen.clone());
+    let waits = node.runtime().spawn(move || {
+        joins.join().unwrap();
+        told("join");
+    });
+    node.run_until_idle();
     actor.tell(None).unwrap();
     actor.tell(Some(letter)).unwrap();
     node.run_until_idle();
-    assert!(actor.is_dead());
-    let order = [("state", true, 1), ("timer", true, 1), ("letter", true, 1), ("parent", false, 0)];
-    assert_eq!(*notes.lock().unwrap(), order);
+    assert!(actor.is_dead() && waits.is_finished());
+    let mut notes = notes.lock().unwrap();
+    // A task goes on where it waits, before actors that are told have their turns.
+    let join = notes.extract_if(.., |note| note.0 == "join").collect::<Vec<_>>();
+    assert_eq!(join, [("join", false, 0, 0)]);
+    notes[6..].sort(); // between those there is no order
+    let first = ["stopping", "state", "timer", "letter", "child"].map(|what| (what, true, 1, 1));
+    let told = ["parent", "link", "monitor"].map(|what| (what, false, 0, 0));
+    assert_eq!(*notes, [&first[..], &told].concat());
 }
 
 #[test]

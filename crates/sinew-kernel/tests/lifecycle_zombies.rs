@@ -51,6 +51,7 @@ fn a_zombie_is_reported_and_its_end_is_told_once() {
         let computing = compute(&zombie);
         zombie.tell(Work::Number(1)).unwrap();
         zombie.kill();
+        assert_eq!(zombie.join_timeout(Duration::from_millis(10)).unwrap(), None, "it has its time");
         advance_until_dead(&zombie, &clock, Duration::from_secs(6));
         assert_eq!(zombie.join().unwrap(), ExitReason::Killed);
         assert_eq!(node.zombies(), [id]);

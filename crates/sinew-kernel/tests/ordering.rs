@@ -2,13 +2,18 @@
 
 mod kit;
 
+use std::io::{PipeReader, PipeWriter, Write, pipe};
 use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use kit::{Hooked, Notes, Work, act, keeper, local, wait, with_nodes};
 use sinew_kernel::{
-    Actor, ActorId, ActorRef, Ctx, Exit, Flow, Kind, LocalNode, Message, Payload, Process, Received,
+    Actor, ActorId, ActorRef, Ctx, Exit, ExitReason, Flow, Interest, Kind, LocalNode, Message, Payload,
+    Process, Received,
 };
-use sinew_sched::yield_now;
+use sinew_sched::{ManualClock, yield_now};
+
+const SECOND: Duration = Duration::from_secs(1);
 
 // P1
 #[test]
@@ -80,40 +85,103 @@ fn messages_by_reference_and_by_id_keep_their_order_among_each_other() {
     });
 }
 
+/// What the system sends.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Sends {
+    Exit,
+    Timer,
+    Descriptor,
+    Stop,
+}
+
+const ALL: [Sends; 4] = [Sends::Exit, Sends::Timer, Sends::Descriptor, Sends::Stop];
+
+/// Has an actor that is blocked get messages, and then this. Returns what keeps the descriptor ready.
+fn send(node: &LocalNode, clock: &ManualClock, sends: Sends, to: &ActorRef<Work>, end: Ends) -> PipeWriter {
+    let Ends(mut writer, child) = end;
+    (0..3).for_each(|n| to.tell(Work::Number(n)).unwrap());
+    match sends {
+        Sends::Exit => child.kill(),
+        Sends::Timer => clock.advance(2 * SECOND),
+        Sends::Descriptor => writer.write_all(b"x").unwrap(),
+        Sends::Stop => to.stop(),
+    }
+    node.run_until_idle();
+    writer
+}
+
+/// What an actor is to be told of: a descriptor that becomes ready, and another's end.
+struct Ends(PipeWriter, ActorRef<Work>);
+
+/// Has an actor be told of these.
+fn expects(ctx: &mut Ctx<Work>, reader: &PipeReader, child: ActorId) {
+    ctx.monitor(child);
+    ctx.set_timer(SECOND, false).unwrap();
+    ctx.watch_fd(reader, Interest::READ).unwrap();
+}
+
+fn kind(message: &Message) -> Sends {
+    match message.kind {
+        Kind::TIMER => Sends::Timer,
+        Kind::FD_EVENT => Sends::Descriptor,
+        kind => panic!("{kind:?}"),
+    }
+}
+
 // P3
 #[test]
 fn what_the_system_sends_goes_before_what_others_have_sent() {
-    let (node, _clock) = local();
-    let (child, _) = keeper();
-    let child = node.spawn(child).unwrap();
-    let id = child.id();
-    let order = Arc::new(Mutex::new(Vec::new()));
-    let (handled, exits) = (order.clone(), order.clone());
-    let watcher = Hooked::<Work>::new(move |work, _| {
-        match work {
-            Work::Wait(_, gate) => drop(gate.pass()),
-            _ => handled.lock().unwrap().push("message"),
+    struct Notes(PipeReader, ActorId, mpsc::Sender<Option<Sends>>);
+    impl Notes {
+        fn note(&self, what: Option<Sends>) {
+            self.2.send(what).unwrap();
         }
-        Flow::Continue
-    })
-    .started(move |(), ctx| {
-        ctx.monitor(id);
-        Flow::Continue
-    })
-    .exit_of(move |_: Exit, _| {
-        exits.lock().unwrap().push("exit");
-        Flow::Continue
-    });
-    let watcher = node.spawn(watcher).unwrap();
-    let (work, key, _entered) = wait();
-    watcher.tell(work).unwrap();
-    node.run_until_idle();
-    (0..3).for_each(|n| watcher.tell(Work::Number(n)).unwrap());
-    child.kill();
-    node.run_until_idle();
-    key.open();
-    node.run_until_idle();
-    assert_eq!(*order.lock().unwrap(), ["exit", "message", "message", "message"]);
+    }
+    impl Actor for Notes {
+        type Msg = Work;
+        fn started(&mut self, ctx: &mut Ctx<Work>) -> Flow {
+            expects(ctx, &self.0, self.1);
+            Flow::Continue
+        }
+        fn handle(&mut self, work: Work, _: &mut Ctx<Work>) -> Flow {
+            match work {
+                Work::Wait(_, gate) => assert!(gate.pass()),
+                _ => self.note(None),
+            }
+            Flow::Continue
+        }
+        fn raw(&mut self, message: Message, ctx: &mut Ctx<Work>) -> Flow {
+            ctx.unwatch_fd(&self.0);
+            self.note(Some(kind(&message)));
+            Flow::Continue
+        }
+        fn exit_of(&mut self, _: Exit, _: &mut Ctx<Work>) -> Flow {
+            self.note(Some(Sends::Exit));
+            Flow::Continue
+        }
+        fn stopping(&mut self, _: &ExitReason, _: &mut Ctx<Work>) {
+            self.note(Some(Sends::Stop));
+        }
+    }
+    for sends in ALL {
+        let (node, clock) = local();
+        clock.hold(true);
+        let child = node.spawn(keeper().0).unwrap();
+        let (reader, writer) = pipe().unwrap();
+        let (noted, notes) = mpsc::channel();
+        let actor = node.spawn(Notes(reader, child.id(), noted)).unwrap();
+        let (work, key, _entered) = wait();
+        actor.tell(work).unwrap();
+        node.run_until_idle();
+        let _open = send(&node, &clock, sends, &actor, Ends(writer, child));
+        key.open();
+        node.run_until_idle();
+        let notes: Vec<_> = notes.try_iter().collect();
+        match sends {
+            Sends::Stop => assert_eq!((&notes[..], node.dead_letter_count()), (&[Some(sends)][..], 3)),
+            _ => assert_eq!(notes, [Some(sends), None, None, None]),
+        }
+    }
 }
 
 // P4
@@ -191,20 +259,35 @@ fn a_stop_does_not_overtake_an_exit() {
 // P3
 #[test]
 fn what_the_system_sends_to_a_process_goes_before_what_others_have_sent() {
-    let (node, _clock) = local();
-    let (seen, received) = mpsc::channel();
-    let process = node.actor().spawn_process(move |own: &mut Process<u64>| {
-        for _ in 0..2 {
-            seen.send(own.recv().unwrap()).unwrap();
-        }
-        Flow::Stop
-    });
-    let process = process.unwrap();
-    process.tell(1).unwrap();
-    process.stop();
-    node.run_until_idle();
-    assert!(matches!(received.try_recv().unwrap(), Received::Stop(_)));
-    assert!(matches!(received.try_recv().unwrap(), Received::Message(1)));
+    for sends in ALL {
+        let (node, clock) = local();
+        clock.hold(true);
+        let child = node.spawn(keeper().0).unwrap();
+        let ((reader, writer), id) = (pipe().unwrap(), child.id());
+        let (noted, notes) = mpsc::channel();
+        let (key, gate) = kit::gate();
+        let process = node.actor().spawn_process(move |own: &mut Process<Work>| {
+            expects(own.ctx(), &reader, id);
+            assert!(gate.pass());
+            for _ in 0..4 {
+                let noting = match own.recv().unwrap() {
+                    Received::Message(_) => None,
+                    Received::Raw(message) => Some(kind(&message)),
+                    Received::Exit(_) => Some(Sends::Exit),
+                    Received::Stop(_) => Some(Sends::Stop),
+                };
+                own.ctx().unwatch_fd(&reader);
+                noted.send(noting).unwrap();
+            }
+            Flow::Stop
+        });
+        let process = process.unwrap();
+        node.run_until_idle();
+        let _open = send(&node, &clock, sends, &process, Ends(writer, child));
+        key.open();
+        node.run_until_idle();
+        assert_eq!(notes.try_iter().collect::<Vec<_>>(), [Some(sends), None, None, None]);
+    }
 }
 
 // P5

@@ -6,8 +6,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use kit::{Watchdog, local, with_nodes};
-use sinew_kernel::{ExitReason, Flow, Node, Process, Received, Why};
-use sinew_sched::{ManualClock, Runtime, sleep};
+use sinew_kernel::{ExitReason, Flow, Node, Policy, Process, Received, Unsent, Why};
+use sinew_sched::{ManualClock, Runtime, now, sleep};
 
 // R1
 #[test]
@@ -41,16 +41,46 @@ fn what_is_not_wanted_stays_in_its_order() {
     });
 }
 
+// R2
+#[test]
+fn what_is_left_aside_counts_against_no_capacity() {
+    let (node, _clock) = local();
+    let (seen, order) = mpsc::channel();
+    let process =
+        node.actor().mailbox(2).policy(Policy::Refuse).spawn_process(move |own: &mut Process<u64>| {
+            let last = |received: &Received<u64>| matches!(received, Received::Message(99));
+            seen.send(own.recv_where(last).unwrap().message()).unwrap();
+            (0..10).for_each(|_| seen.send(own.recv().unwrap().message()).unwrap());
+            Flow::Stop
+        });
+    let process = process.unwrap();
+    for pair in 0..5 {
+        process.tell(2 * pair).unwrap();
+        process.tell(2 * pair + 1).unwrap();
+        assert!(matches!(process.tell(77).unwrap_err().why, Unsent::Full), "it holds two");
+        node.run_until_idle();
+    }
+    process.tell(99).unwrap();
+    node.run_until_idle();
+    assert_eq!(process.join().unwrap(), ExitReason::Normal);
+    let expected = [99, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(Some);
+    assert_eq!(order.try_iter().collect::<Vec<_>>(), expected);
+    assert_eq!(node.dead_letter_count(), 0);
+}
+
 // R3
 #[test]
 fn a_receive_with_a_timeout_ends_without_a_message() {
     let clock = ManualClock::new();
     let node = Node::builder().runtime(Runtime::builder().manual_clock(&clock)).build().unwrap();
     let process = node.actor().spawn_process(|own: &mut Process<u64>| {
+        let start = now();
         assert!(own.recv_timeout(Duration::from_secs(3600)).unwrap().is_none());
+        assert!(now() - start >= Duration::from_secs(3600));
         let wanted = |received: &Received<u64>| matches!(received, Received::Message(7));
         own.ctx().me().try_tell(1).unwrap();
         assert!(own.recv_where_timeout(wanted, Duration::from_secs(3600)).unwrap().is_none());
+        assert!(now() - start >= Duration::from_secs(7200));
         assert_eq!(own.recv().unwrap().message(), Some(1));
         Flow::Stop
     });
@@ -122,28 +152,40 @@ fn spin_until_none(node: &Node) {
     kit::spin_until(|| node.actor_count() == 0);
 }
 
+/// Says when it is dropped.
+struct Noted(mpsc::Sender<&'static str>);
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        self.0.send("unwound").unwrap();
+    }
+}
+
+/// A process that waits for a message, and notes how that ends.
+fn waiting(notes: mpsc::Sender<&'static str>) -> impl FnOnce(&mut Process<u64>) -> Flow + Send + 'static {
+    move |own: &mut Process<u64>| {
+        let noted = Noted(notes);
+        noted.0.send("waits").unwrap();
+        let _ = own.recv();
+        noted.0.send("went on").unwrap();
+        Flow::Stop
+    }
+}
+
 // R7
 #[test]
 fn a_killed_process_unwinds_where_it_waits() {
-    with_nodes(|node| {
-        struct Noted(mpsc::Sender<()>);
-        impl Drop for Noted {
-            fn drop(&mut self) {
-                self.0.send(()).unwrap();
-            }
-        }
-        let (dropped, was_dropped) = mpsc::channel();
-        let process = node.actor().spawn_process(move |own: &mut Process<u64>| {
-            let _noted = Noted(dropped);
-            let _ = own.recv();
-            Flow::Stop
-        });
-        let process = process.unwrap();
-        process.kill();
-        assert_eq!(process.join().unwrap(), ExitReason::Killed);
-        // One that was killed before it ran has made nothing to drop.
-        drop(was_dropped);
-    });
+    let (node, clock) = local();
+    clock.hold(true); // or it would be given up in the end
+    let (notes, noted) = mpsc::channel();
+    let process = node.actor().spawn_process(waiting(notes)).unwrap();
+    node.run_until_idle();
+    assert_eq!(noted.try_iter().collect::<Vec<_>>(), ["waits"]);
+    process.kill();
+    node.run_until_idle();
+    assert!(process.is_dead());
+    assert_eq!(process.join().unwrap(), ExitReason::Killed);
+    assert_eq!(noted.try_iter().collect::<Vec<_>>(), ["unwound"]);
 }
 
 #[test]

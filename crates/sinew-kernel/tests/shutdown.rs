@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use kit::{Hooked, Watchdog, Work, block, compute, keeper};
-use sinew_kernel::{ExitReason, Flow, Node, SpawnError, Unsent};
+use kit::{Hooked, Notes, Watchdog, Work, block, compute, keeper, noting};
+use sinew_kernel::{ChildSpec, ExitReason, Flow, Node, Process, SpawnError, Strategy, Unsent};
 use sinew_sched::{Runtime, sleep};
 
 fn node(workers: usize) -> Node {
@@ -53,8 +53,20 @@ fn a_shutdown_stops_every_actor_and_runs_its_hooks() {
 fn a_node_that_shuts_down_starts_nothing() {
     let node = node(2);
     let by_ref = kit::ByRef::node_ref(&node);
-    let actor = node.spawn(keeper().0).unwrap();
+    let (tried, outcomes) = mpsc::channel();
+    // It is stopped by the shutdown, so that goes on.
+    let actor = keeper().0.stopping(move |_, ctx| {
+        let node = ctx.node();
+        let child = ChildSpec::new("child", || keeper().0);
+        tried.send(node.spawn(keeper().0).map(drop)).unwrap();
+        tried.send(node.actor().spawn_process(|_: &mut Process<()>| Flow::Stop).map(drop)).unwrap();
+        tried.send(node.supervisor(Strategy::OneForOne).child(child).start().map(drop)).unwrap();
+        tried.send(ctx.child().spawn(keeper().0).map(drop)).unwrap();
+    });
+    let actor = node.spawn(actor).unwrap();
     let _ = node.shutdown(Duration::from_secs(30));
+    let outcomes: Vec<_> = outcomes.try_iter().collect();
+    assert_eq!(outcomes, [const { Err(SpawnError::ShuttingDown) }; 4]);
     assert_eq!(by_ref.spawn(keeper().0).unwrap_err(), SpawnError::ShuttingDown);
     let error = actor.tell(Work::Number(1)).unwrap_err();
     assert!(matches!(error.why, Unsent::Stopped(ExitReason::Shutdown)), "{error}");
@@ -76,10 +88,29 @@ fn a_shutdown_cancels_what_does_not_end_in_time() {
     };
     actor.tell(Work::Do(Box::new(sleeper))).unwrap();
     has_entered.recv().unwrap();
+    let notes = Notes::default();
+    let deaf = node.spawn(noting(&notes)).unwrap();
+    let (entered, has_entered) = mpsc::channel();
+    let (_key, gate) = kit::gate();
+    let noted = notes.clone();
+    let shrugs = move |_: &mut sinew_kernel::Ctx<Work>| {
+        entered.send(()).unwrap();
+        let passed = gate.pass();
+        noted.lock().unwrap().push(if passed { "passed" } else { "refused" });
+        loop {
+            let (_key, gate) = kit::gate();
+            gate.pass();
+        }
+    };
+    deaf.tell(Work::Do(Box::new(shrugs))).unwrap();
+    has_entered.recv().unwrap();
     // As long again is there for the cancel, also on a machine that is busy.
     let report = node.shutdown(Duration::from_secs(2));
     assert_eq!(report.left, 0);
     assert_eq!(actor.join().unwrap(), ExitReason::Shutdown);
+    assert!(deaf.is_dead());
+    let notes = notes.lock().unwrap();
+    assert_eq!((&notes[..3], notes.last()), (&["started", "handle", "refused"][..], Some(&"dropped")));
 }
 
 // H5

@@ -10,7 +10,7 @@ use std::time::Duration;
 use lab::{BIT, Lab, Log, Order, Probe, SECOND, error, three};
 use sinew_kernel::{
     Actor, ActorRef, Backoff, ChildSpec, ChildState, Ctx, ExitReason, Failure, Flow, Kind, Message, Node,
-    Process, Restart, Strategy,
+    Process, Restart, Strategy, Unsent, Why,
 };
 use sinew_sched::Runtime;
 use sinew_sched::chan::oneshot;
@@ -175,7 +175,46 @@ fn a_child_that_crashes_while_it_waits_to_be_stopped_with_others_is_not_counted(
     assert_eq!(lab.states(&supervisor), [ChildState::Running; 3]);
 }
 
-// D7, I6, S12
+// D7, I6
+#[test]
+fn a_restart_hands_nothing_on() {
+    let lab = Lab::new();
+    let letters = lab.node.dead_letters();
+    let backoff = Backoff { initial: SECOND, ..Backoff::default() };
+    let supervisor = lab.node.supervisor(Strategy::OneForOne).max_restarts(10, SECOND);
+    let supervisor = lab.start(supervisor.child(lab.child("a").mailbox(4).backoff(backoff)));
+    let child = |lab: &Lab| {
+        let supervisor = supervisor.clone();
+        lab.run(move || supervisor.child_ref::<Order>("a").unwrap())
+    };
+    let first = child(&lab);
+    let (told, waits) = (first.clone(), first.clone());
+    lab.run(move || {
+        told.tell(Order::Panic).unwrap();
+        (0..3).for_each(|_| told.tell(Order::Leave(ExitReason::Normal)).unwrap());
+        let waits = sinew_sched::spawn(move || waits.tell(Order::Leave(ExitReason::Normal)).unwrap_err().why);
+        let why = waits.join().unwrap();
+        assert!(matches!(why, Unsent::Stopped(ExitReason::Error(_))), "{why}");
+    });
+    let late = || first.tell(Order::Leave(ExitReason::Normal)).unwrap_err().why;
+    assert!(matches!(late(), Unsent::Stopped(ExitReason::Error(_))), "it waits for its restart");
+    lab.pass(SECOND + BIT);
+    assert_eq!(lab.log(), "+a +a");
+    let second = child(&lab);
+    assert_ne!(second.id(), first.id());
+    assert!(matches!(late(), Unsent::Stopped(ExitReason::Error(_))), "it was restarted");
+    let letters: Vec<_> = letters.try_iter().collect();
+    assert_eq!((letters.len(), lab.node.dead_letter_count()), (3, 3));
+    for letter in letters {
+        assert_eq!(letter.dest, first.id());
+        assert!(matches!(letter.why, Why::Ended(ExitReason::Error(_))), "{letter:?}");
+    }
+    let info = lab.node.snapshot().actors.into_iter().find(|info| info.id == second.id()).unwrap();
+    assert_eq!((info.queued, info.high_water, info.accepted, info.handled), (0, 0, 0, 0));
+    assert_eq!((info.capacity, info.restarts), (4, 1));
+}
+
+// S12
 #[test]
 fn a_name_leads_to_whoever_was_started_last() {
     let lab = Lab::new();

@@ -14,6 +14,7 @@ use sinew_kernel::{
 use sinew_sched::Runtime;
 use sinew_sched::chan::oneshot;
 
+// S1
 #[test]
 fn the_next_child_starts_when_the_one_before_has_started() {
     let lab = Lab::new();

@@ -99,6 +99,26 @@ fn a_dynamic_supervisor_stops_all_children_at_once_each_in_its_own_time() {
     }
 }
 
+// S19
+#[test]
+fn a_dynamic_supervisor_restarts_the_child_that_ended_alone() {
+    let lab = Lab::new();
+    let supervisor = lab.start(lab.node.supervisor(Strategy::Dynamic).max_restarts(1, SECOND));
+    for key in ["a", "b", "c"] {
+        let (spec, adds) = (lab.child(key), supervisor.clone());
+        lab.run(move || adds.start_child(spec).unwrap());
+    }
+    let ids = || ["a", "b", "c"].map(|key| lab.info(&supervisor, key).id.unwrap());
+    let before = ids();
+    lab.log();
+    lab.tell(&supervisor, "b", Order::Panic);
+    assert_eq!(lab.log(), "+b");
+    let after = ids();
+    assert_eq!([0, 1, 2].map(|n| after[n] == before[n]), [true, false, true]);
+    lab.tell(&supervisor, "a", Order::Panic);
+    assert_eq!(lab.join(&supervisor), ExitReason::RestartsExceeded);
+}
+
 #[test]
 fn a_child_without_time_to_stop_is_killed_at_once() {
     let lab = Lab::new();
