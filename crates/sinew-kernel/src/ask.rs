@@ -3,10 +3,8 @@
 //! Models: `end_against_ask`, `end_against_ask_that_waits_for_room`.
 
 use std::fmt;
-use std::iter;
 use std::time::Duration;
 
-use sinew_core::ActorId;
 use sinew_fiber::raw::may_await;
 use sinew_sched::chan::{RecvError, oneshot};
 use sinew_sched::{Limit, TaskId, WaitKind, turn};
@@ -90,8 +88,9 @@ where
                     Err(_) => (), // it ends
                 }
             }
-            // Whoever asks its supervisor next finds that it knows. One that the actor waits for at its end does not wait for that.
-            if !is_below(actor) {
+            // Whoever asks its supervisor next finds that it knows; unless the actor waits for its children, which may take long.
+            let waits = actor.0.lock().life.more.as_ref().is_some_and(|more| !more.children.is_empty());
+            if !waits {
                 actor.wait_end(Some(limit.deadline()))?;
             }
             Err(without_answer(actor))
@@ -107,12 +106,4 @@ fn without_answer<M: Send + 'static>(actor: &ActorRef<M>) -> AskError {
         Phase::Ending | Phase::Leaving | Phase::Dead => AskError::Stopped(life.reason()),
         Phase::Starting | Phase::Running => AskError::NoReply,
     }
-}
-
-/// True if the caller is a child of the actor, or a child of one.
-fn is_below<M: Send + 'static>(actor: &ActorRef<M>) -> bool {
-    let (table, id) = (&actor.0.head.node.table, actor.id());
-    let parent = |child: &ActorId| table.get(*child)?.life(|life| life.more.as_ref()?.parent);
-    let caller = Some(ActorId::from_u64(turn::current_tag()));
-    iter::successors(caller, parent).skip(1).any(|above| above == id)
 }

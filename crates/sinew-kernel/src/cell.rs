@@ -130,6 +130,8 @@ pub(crate) struct More {
     pub(crate) services: crate::services::Owned,
     pub(crate) spawned_at: Option<&'static Location<'static>>,
     pub(crate) restarts: u32,
+    /// It was cancelled.
+    pub(crate) cancelled: bool,
     /// It was killed.
     pub(crate) killed: bool,
     /// Its spawn was refused: nobody ever knew of it.
@@ -208,9 +210,12 @@ impl<M: Send + 'static> Cell<M> {
     pub(crate) fn set_task(&self, task: JoinHandle<()>) {
         let mut state = self.lock();
         if state.life.phase < Phase::Leaving {
-            let killed = state.life.more.as_ref().is_some_and(|more| more.killed)
-                || state.life.phase == Phase::Ending && state.life.reason() == ExitReason::Killed;
-            let marked = killed.then(|| turn::mark(&task, Level::Kill));
+            let (cancelled, killed) =
+                state.life.more.as_ref().map_or((false, false), |more| (more.cancelled, more.killed));
+            let killed =
+                killed || state.life.phase == Phase::Ending && state.life.reason() == ExitReason::Killed;
+            let level = if killed { Some(Level::Kill) } else { cancelled.then_some(Level::Cancel) };
+            let marked = level.map(|level| turn::mark(&task, level));
             state.life.task = Some(task);
             drop(state);
             marked.into_iter().for_each(Marked::tell); // takes other locks
@@ -519,9 +524,14 @@ impl Head {
         self.failed.store(true, Ordering::Relaxed);
     }
 
+    /// It failed in the middle of a message, and the books do not know.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+
     /// Says once that it failed in the middle of a message: for the books.
     pub(crate) fn take_failed(&self) -> bool {
-        self.failed.load(Ordering::Relaxed) && self.failed.swap(false, Ordering::Relaxed)
+        self.has_failed() && self.failed.swap(false, Ordering::Relaxed)
     }
 
     #[inline]

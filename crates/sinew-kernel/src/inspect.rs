@@ -165,7 +165,9 @@ impl NodeRef {
         let mut actors = Vec::new();
         for cell in node.table.all() {
             if let Some(actor) = ActorInfo::of(&cell) {
-                totals.handled += actor.handled;
+                let failed = u64::from(cell.head().has_failed()).min(actor.handled);
+                totals.handled += actor.handled - failed;
+                totals.failed += failed;
                 totals.queued += actor.queued as u64;
                 actors.push(actor);
             }

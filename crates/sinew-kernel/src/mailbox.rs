@@ -418,7 +418,10 @@ impl<M, E: From<Stop>> Mail<M, E> {
                 self.asleep = self.queue.is_empty();
                 Taken::One(message, self.asleep && !self.closed)
             }
-            None if self.closed => Taken::End,
+            None if self.closed => {
+                self.asleep = true; // a process may wait for events
+                Taken::End
+            }
             None => {
                 self.asleep = true;
                 Taken::Nothing

@@ -149,6 +149,7 @@ impl<'a, M: Send + 'static> Process<'a, M> {
         Ok(found.map(|(received, origin)| {
             match origin {
                 Origin::Queue => {
+                    self.ctx.cell.settle();
                     self.ctx.cell.head.begin();
                     self.at_message.set(true);
                 }
@@ -193,8 +194,11 @@ impl<'a, M: Send + 'static> Process<'a, M> {
                     wait_until(|| false, None, WaitKind::Mailbox)?;
                     continue;
                 }
-                Taken::End => (Received::Stop(cell.reason()), Origin::System),
-                Taken::Nothing => {
+                Taken::End if !self.kept.iter().any(|(kept, _)| matches!(kept, Received::Stop(_))) => {
+                    (Received::Stop(cell.reason()), Origin::System)
+                }
+                // Or it does not want to stop, and waits for something else.
+                Taken::Nothing | Taken::End => {
                     cell.settle();
                     if !wait_until(|| cell.has_mail(), deadline, WaitKind::Mailbox)? {
                         return Ok(None);

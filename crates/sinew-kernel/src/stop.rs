@@ -74,8 +74,8 @@ pub(crate) fn stop(cell: &dyn AnyCell, reason: ExitReason) {
 pub(crate) fn cancel(cell: &dyn AnyCell) {
     match cell.ask_to_end(ExitReason::Shutdown) {
         Some(Patience::NONE) => kill(cell),
+        Some(Patience::Forever) | None => (), // a supervisor does not block, and stops its children in order
         Some(_) => step(cell, Step::Cancel),
-        None => (),
     }
 }
 
@@ -101,6 +101,7 @@ pub(crate) fn step(cell: &dyn AnyCell, step: Step) {
         Step::Kill if waits && !matches!(patience, Patience::Kill(_)) => (),
         Step::Bury if waits => later(cell, give_up_after(cell), Step::Bury),
         Step::Cancel => {
+            cell.life(|life| life.more().cancelled = true);
             interrupt(cell, Level::Cancel);
             later(cell, cell.head().node.stop_timeout, Step::Kill);
         }

@@ -155,6 +155,26 @@ fn a_child_that_asks_a_parent_which_fails_hears_of_it_at_once() {
     assert!(parent.is_dead());
 }
 
+// A14
+#[test]
+fn whoever_asks_an_actor_that_fails_does_not_wait_for_its_children() {
+    let (node, _clock) = node();
+    let parent = Hooked::<Reply<u64>>::new(|_, _| panic!("on purpose")).started(|(), ctx| {
+        ctx.child().name("child").spawn(slow(HOUR)).unwrap();
+        Flow::Continue
+    });
+    let parent = node.spawn(parent).unwrap();
+    node.run_until_idle();
+    tell(&node, "child");
+    let asks = parent.clone();
+    let asker = node.runtime().spawn(move || asks.ask_timeout(|reply| reply, HOUR));
+    node.run_until_idle();
+    assert!(asker.is_finished() && !parent.is_dead());
+    assert!(matches!(asker.join().unwrap(), Err(AskError::Stopped(ExitReason::Error(_)))));
+    let totals = node.snapshot().totals;
+    assert_eq!((totals.failed, totals.handled), (1, 1), "the child is at its message");
+}
+
 // L18
 #[test]
 fn children_of_one_that_is_stopped_have_the_time_that_they_may_take() {

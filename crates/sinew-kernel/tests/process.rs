@@ -248,3 +248,27 @@ fn a_process_that_is_drained_receives_its_messages_before_it_is_asked_to_stop() 
     assert_eq!(received.iter().collect::<Vec<_>>(), [0, 1, 2]);
     assert_eq!(node.dead_letter_count(), 0);
 }
+
+// R9
+#[test]
+fn a_process_that_is_drained_may_wait_for_something_else() {
+    let (node, clock) = local();
+    let process = node.actor().spawn_process(|own: &mut Process<u32>| {
+        let raw = |received: &Received<u32>| matches!(received, Received::Raw(_));
+        assert!(own.recv_where_timeout(raw, Duration::from_secs(5)).unwrap().is_none());
+        own.ctx().set_timer(Duration::from_secs(5), false).unwrap();
+        assert!(own.recv_where(raw).is_ok());
+        let Ok(Received::Stop(reason)) = own.recv() else { panic!("it was asked to stop") };
+        Flow::Exit(reason)
+    });
+    let process = process.unwrap();
+    node.run_until_idle();
+    process.drain();
+    for _ in 0..2 {
+        node.run_until_idle();
+        assert!(!process.is_dead());
+        clock.advance(Duration::from_secs(6));
+    }
+    node.run_until_idle();
+    assert_eq!(process.join().unwrap(), ExitReason::Shutdown);
+}
