@@ -38,7 +38,7 @@ use crate::message::Message;
 use crate::node::Inner;
 use crate::notice::{Handled, TypedNotice};
 use crate::stop::Patience;
-pub(crate) use any::{AnyCell, Burial, Buried, Left, Seen};
+pub(crate) use any::{AnyCell, Burial, Buried, Children, Left, Seen};
 
 /// What is the same for all types of messages.
 #[repr(C)]

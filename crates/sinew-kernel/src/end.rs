@@ -9,7 +9,7 @@ use sinew_fiber::shield;
 use sinew_sched::{WaitKind, turn};
 use sinew_sync::Arc;
 
-use crate::cell::{AnyCell, Burial, Buried, Cell, Left, More, Phase, Seen};
+use crate::cell::{AnyCell, Burial, Buried, Cell, Children, Left, More, Phase, Seen};
 use crate::event::{Event, Exit, MonitorId, Relation};
 use crate::node::{Inner, Lifecycle};
 use crate::stop;
@@ -51,7 +51,7 @@ fn tell_of_start(cell: &dyn AnyCell) {
 /// Ends an actor, by its task: drops what is left in its mailbox, waits for its children, and publishes its end if that was not
 /// done before.
 pub(crate) fn bury(cell: &dyn AnyCell, reason: &ExitReason) {
-    if leave(cell, reason, true, |left| left.discard(cell.head())).is_none() {
+    if leave(cell, reason, Children::Await, |left| left.discard(cell.head())).is_none() {
         cell.head().node.zombies.ended(cell.head());
     }
 }
@@ -66,10 +66,13 @@ pub(crate) fn refuse(cell: &dyn AnyCell) {
 pub(crate) fn give_up(cell: &Arc<dyn AnyCell>) {
     let head = cell.head();
     head.node.zombies.add(head);
-    let (begun, left) = end_without(cell);
+    let (begun, left) = end_without(cell, Children::Respect);
     match begun {
         Some(begun) => head.node.zombies.counted(head, begun),
-        None => head.node.zombies.remove(head),
+        None => {
+            head.node.zombies.remove(head);
+            stop::step(&**cell, stop::Step::Bury); // if it waits for its children, it is looked at again
+        }
     }
     if !left.is_empty() {
         head.node.handle.spawn(move || drop(left)).detach();
@@ -78,9 +81,9 @@ pub(crate) fn give_up(cell: &Arc<dyn AnyCell>) {
 
 /// Publishes the end of an actor as its task would, but for what it leaves behind. Says how many messages it had begun, if it
 /// was not published before.
-pub(crate) fn end_without(cell: &Arc<dyn AnyCell>) -> (Option<u64>, Vec<LeftBehind>) {
+pub(crate) fn end_without(cell: &Arc<dyn AnyCell>, children: Children) -> (Option<u64>, Vec<LeftBehind>) {
     let mut behind = Vec::new();
-    let begun = leave(&**cell, &ExitReason::Killed, false, |left| {
+    let begun = leave(&**cell, &ExitReason::Killed, children, |left| {
         behind.push(LeftBehind { cell: cell.clone(), left: Some(left) });
     });
     (begun, behind)
@@ -102,17 +105,19 @@ impl Drop for LeftBehind {
 fn leave(
     cell: &dyn AnyCell,
     reason: &ExitReason,
-    mut waits: bool,
+    mut children: Children,
     mut first: impl FnMut(Left),
 ) -> Option<u64> {
     let buried = loop {
-        match cell.bury(reason, waits) {
+        match cell.bury(reason, children) {
             Burial::Left(left) => first(left),
-            Burial::Children { children, killed, mut childless } => {
-                end_children(cell.head().node, &children, killed);
-                let one = children.first().map_or(0, |child| child.local());
+            Burial::Children { children: ids, killed, mut childless } => {
+                end_children(cell.head().node, &ids, killed);
+                let one = ids.first().map_or(0, |child| child.local());
                 // A kill is handed on to the children: here is nothing that it should interrupt.
-                waits = shield(|| childless.recv_of_actor(None, WaitKind::ActorEnd, one)).is_ok();
+                if shield(|| childless.recv_of_actor(None, WaitKind::ActorEnd, one)).is_err() {
+                    children = Children::Leave; // where nothing can wait
+                }
             }
             Burial::Leaving(buried) => break buried,
             Burial::Done => return None,

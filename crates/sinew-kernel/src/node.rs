@@ -16,6 +16,7 @@ use crate::actor::Actor;
 use crate::actor_ref::ActorRef;
 use crate::books::Books;
 use crate::bus::Bus;
+use crate::cell::Children;
 use crate::dead::{DeadLetter, DeadLetters};
 use crate::end;
 use crate::error::{SendError, SpawnError, Unsent};
@@ -553,7 +554,8 @@ impl NodeRef {
     fn bury_all(self, grace: Duration) {
         let store = std::mem::replace(&mut *self.0.store.lock(), Store::in_memory());
         drop(store); // the node is never freed, and the file is to be closed
-        let left: Vec<_> = self.0.table.all().iter().flat_map(|cell| end::end_without(cell).1).collect();
+        let left: Vec<_> =
+            self.0.table.all().iter().flat_map(|cell| end::end_without(cell, Children::Leave).1).collect();
         if left.is_empty() {
             return;
         }

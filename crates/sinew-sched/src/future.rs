@@ -288,7 +288,11 @@ pub(crate) fn wake_caught(waker: Waker) {
         return waker.wake(); // a model has no fibers
     }
     if let Err(raised) = catch(|| polling(|| waker.wake())) {
-        eprintln!("a waker has panicked: {raised:#}");
+        let told = catch(|| {
+            eprintln!("a waker has panicked: {raised:#}");
+            drop(raised);
+        });
+        std::mem::forget(told.err()); // what it raised may raise again
     }
 }
 

@@ -43,12 +43,23 @@ pub(crate) trait AnyCell: Send + Sync {
     /// still takes the place of a reason that is none.
     fn close(&self, reason: ExitReason) -> bool;
 
-    /// The step to leaving, if nothing is left in its mailbox, and it has no children or is not to wait for them: whoever makes it
-    /// gets what is to be freed. The actor ends for the reason for which it was closed, if it was, else for this one.
-    fn bury(&self, reason: &ExitReason, waits: bool) -> Burial;
+    /// The step to leaving, if nothing is left in its mailbox, and it is not to wait for children: whoever makes it gets what is to
+    /// be freed. The actor ends for the reason for which it was closed, if it was, else for this one.
+    fn bury(&self, reason: &ExitReason, children: Children) -> Burial;
 
     /// For onlookers.
     fn see(&self) -> Seen;
+}
+
+/// Whether an actor that is buried waits for its children.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Children {
+    /// It does, as long as there are any.
+    Await,
+    /// It is given up, unless it does.
+    Respect,
+    /// It does not.
+    Leave,
 }
 
 /// How far the burial of an actor has come.
@@ -59,7 +70,7 @@ pub(crate) enum Burial {
     Children { children: Vec<ActorId>, killed: bool, childless: oneshot::Receiver<()> },
     /// It is leaving.
     Leaving(Buried),
-    /// It was leaving before.
+    /// It was leaving before, or waits for its children.
     Done,
 }
 
@@ -189,9 +200,10 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
         true
     }
 
-    fn bury(&self, reason: &ExitReason, waits: bool) -> Burial {
+    fn bury(&self, reason: &ExitReason, children: Children) -> Burial {
         let mut state = self.lock();
-        if state.life.phase >= Phase::Leaving {
+        let waits = state.life.more.as_ref().is_some_and(|more| more.childless.is_some());
+        if state.life.phase >= Phase::Leaving || waits && children == Children::Respect {
             return Burial::Done;
         }
         if state.life.phase < Phase::Ending {
@@ -216,7 +228,7 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
             return Burial::Left(Left { mail, timers });
         }
         if let Some(more) = &mut state.life.more
-            && waits
+            && children == Children::Await
             && !more.children.is_empty()
         {
             let (sender, childless) = oneshot::channel();

@@ -11,7 +11,7 @@ use super::{Idle, exits, model_of_node, node};
 use crate::ActorRef;
 use crate::actor::{Actor, Flow};
 use crate::ask::Reply;
-use crate::cell::{AnyCell, Phase};
+use crate::cell::{AnyCell, Children, Phase};
 use crate::ctx::Ctx;
 use crate::end::{bury, demonitor, end_without, give_up, link, monitor};
 use crate::error::{AskError, SpawnError};
@@ -168,7 +168,7 @@ fn end_of_parent_against_spawn() {
                         thread::yield_now();
                     }
                     let parent: Arc<dyn AnyCell> = parent.0.clone();
-                    drop(end_without(&parent));
+                    drop(end_without(&parent, Children::Leave));
                 })
             };
             let child = node.actor().child_of(parent.id()).spawn(Idle);
