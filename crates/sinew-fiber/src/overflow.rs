@@ -15,7 +15,8 @@
 //! [`prepare_thread`] gives one to those that do not (threads made by C code), or whose is too small.
 //!
 //! Everything that the handler calls is async-signal-safe: `write`, `abort`, `sigaction`, `raise`, and a
-//! [`Describe`] that reads const-initialised thread-locals. Nothing in it allocates, locks or panics.
+//! [`Describe`] that reads const-initialised thread-locals, as does whoever knows the actor that runs
+//! ([`name_actors_by`]). Nothing in it allocates, locks or panics.
 //!
 //! There is no model: the only thing shared is written once before it can be read.
 
@@ -23,6 +24,7 @@ use std::cell::Cell;
 use std::mem;
 use std::ptr::{self, NonNull};
 
+use sinew_core::ActorId;
 use sinew_sync::statics::{Once, OnceLock};
 
 use crate::memory::sys;
@@ -32,6 +34,8 @@ mod tests;
 
 /// The fiber that ran off its stack.
 pub(crate) struct Overflowed {
+    /// It is a task, on the stack of its root.
+    pub(crate) is_task: bool,
     /// Its name, UTF-8, or null. Readable until the process ends.
     pub(crate) name: *const u8,
     /// Bytes of the name.
@@ -40,6 +44,8 @@ pub(crate) struct Overflowed {
     pub(crate) id: u64,
     /// Usable bytes of its stack.
     pub(crate) size: usize,
+    /// The actor that it is part of, if there is one.
+    pub(crate) actor: ActorId,
 }
 
 /// Says which fiber runs on the calling thread, if the address is in the guard of its stack. It is called
@@ -55,6 +61,18 @@ struct Installed {
 }
 
 static INSTALLED: OnceLock<Installed> = OnceLock::new();
+static ACTORS: OnceLock<fn() -> ActorId> = OnceLock::new();
+
+/// Asks `current` which actor runs on the calling thread; the first that is set stays. It is called from a signal
+/// handler, so it has to be async-signal-safe.
+pub fn name_actors_by(current: fn() -> ActorId) {
+    let _ = ACTORS.set(current);
+}
+
+/// The actor that runs on the calling thread, as far as anybody knows.
+pub(crate) fn current_actor() -> ActorId {
+    ACTORS.get().map_or(ActorId::NOBODY, |current| current())
+}
 
 /// Sets the handler for the whole process, once; later calls do nothing. Whoever returns from it finds the
 /// handler set.
@@ -169,7 +187,7 @@ struct Line {
 impl Line {
     fn about(overflowed: &Overflowed) -> Line {
         let mut line = Line { bytes: [0; 400], length: 0 };
-        line.push(b"sinew: fiber ");
+        line.push(if overflowed.is_task { b"sinew: task " } else { b"sinew: fiber " });
         if overflowed.name.is_null() {
             line.push(b"#");
             line.push_number(overflowed.id);
@@ -183,6 +201,12 @@ impl Line {
             line.push(b"\" (#");
             line.push_number(overflowed.id);
             line.push(b")");
+        }
+        if !overflowed.actor.is_nobody() {
+            line.push(b" of actor ");
+            line.push_number(overflowed.actor.node().0.into());
+            line.push(b".");
+            line.push_number(overflowed.actor.local().into());
         }
         line.push(b" overflowed its stack of ");
         let (number, unit): (usize, &[u8]) = match overflowed.size {

@@ -4,6 +4,7 @@
 pub use crate::bindings::{Inherited, inherit_bindings};
 pub use crate::control::{Remote, Word};
 pub use crate::inside::{Inside, look_inside};
+pub use crate::overflow::name_actors_by;
 pub use crate::raise::abandon;
 pub use crate::scopes::{is_shielded, open_scope, polling};
 pub use crate::switch::{Entry, StackPointer, is_switching, prepare, switch};

@@ -33,9 +33,6 @@ use crate::thread::{self, Slot};
 use crate::unwind::{Raised, classify};
 use crate::wait::{awaits_freely, end_if_asked};
 
-/// What a task is called that nobody gave a name.
-const NAME: Cow<'static, str> = Cow::Borrowed("task");
-
 /// Makes the root of the tasks that will run on `stack`, at its top. Returns it with a place for a `C`, which is not
 /// initialised, and with where the frames may start: 16-byte aligned, as [`prepare`](crate::raw::prepare) wants it.
 ///
@@ -48,8 +45,7 @@ pub unsafe fn place_task_root<C>(stack: Stack) -> (Root, *mut C, *mut u8) {
     let record = Record::place_in(&stack);
     let place = below::<C>(record.cast());
     let top = place.cast::<u8>().map_addr(|address| address & !15);
-    let fresh =
-        Record::new(thread::next_id(), Some(NAME), Mask::NONE, Location::caller(), Home::Stack(stack));
+    let fresh = Record::new(thread::next_id(), None, Mask::NONE, Location::caller(), Home::Stack(stack));
     // SAFETY: the top of the stack, which is ours, is page aligned, so the place is aligned for a record.
     unsafe {
         record.write(fresh);
@@ -128,7 +124,7 @@ fn drop_bindings(record: &Record) {
 #[cold]
 fn strip(record: &Record) {
     record.adorned.set(false);
-    record.name.set(Some(NAME));
+    record.name.set(None);
     record.hook_mask.set(Mask::NONE);
 }
 

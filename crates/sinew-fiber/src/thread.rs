@@ -127,7 +127,14 @@ fn describe_overflow(address: usize) -> Option<Overflowed> {
         // SAFETY: only this thread writes the name, and it is here. The process ends before it could be dropped.
         let name = unsafe { (*record.name.as_ptr()).as_deref() };
         let (name, name_length) = name.map_or((ptr::null(), 0), |name| (name.as_ptr(), name.len()));
-        return Some(Overflowed { name, name_length, id: record.id.get(), size: stack.size() });
+        return Some(Overflowed {
+            is_task: record.is_root(),
+            name,
+            name_length,
+            id: record.id.get(),
+            size: stack.size(),
+            actor: overflow::current_actor(),
+        });
     }
     None
 }

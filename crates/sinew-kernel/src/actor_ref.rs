@@ -134,12 +134,18 @@ impl<M: Send + 'static> ActorRef<M> {
 
     /// Asks the actor to end when it has handled the message that it is at. What is left in its mailbox becomes dead letters.
     pub fn stop(&self) {
-        stop::stop(&*self.0, ExitReason::Shutdown, false);
+        stop::stop(&*self.0, ExitReason::Shutdown);
     }
 
-    /// Asks the actor to end when it has handled what is in its mailbox. Nothing more gets in.
+    /// Asks the actor to end when it has handled what is in its mailbox, however long that takes. Nothing more gets in.
     pub fn drain(&self) {
-        stop::stop(&*self.0, ExitReason::Shutdown, true);
+        self.0.drain();
+    }
+
+    /// Asks the actor to end, and does not let it finish the message that it is at: its blocking calls fail. Its
+    /// [`stopping`](crate::Actor::stopping) hook runs. What is left in its mailbox becomes dead letters.
+    pub fn cancel(&self) {
+        stop::cancel(&*self.0);
     }
 
     /// Ends the actor: its blocking calls unwind. One that computes and never blocks is given up after the node's stop

@@ -3,17 +3,17 @@
 //! Models: `end_against_ask`, `end_against_ask_that_waits_for_room`.
 
 use std::fmt;
+use std::iter;
 use std::time::Duration;
 
+use sinew_core::ActorId;
 use sinew_fiber::raw::may_await;
 use sinew_sched::chan::{RecvError, oneshot};
 use sinew_sched::{Limit, TaskId, WaitKind, turn};
-use sinew_sync::{Arc, Mutex};
 
 use crate::actor_ref::ActorRef;
-use crate::cell::{Cell, Phase};
+use crate::cell::Phase;
 use crate::error::AskError;
-use crate::notice::Handled;
 
 /// Where an answer goes. One that is dropped tells whoever asked that there will be none. It may be handed on, to another actor
 /// or task.
@@ -82,16 +82,20 @@ where
         // It was somebody that the actor handed the question to.
         Ok(Some(Answer::Failed(task))) if task != Some(actor.0.head.task()) => Err(AskError::NoReply),
         // The actor ends for that, unless it catches it: then it comes to its next message.
-        Ok(Some(Answer::Failed(_))) => match actor.0.comes_to_next() {
-            Some(mut goes_on) => {
+        Ok(Some(Answer::Failed(_))) => {
+            if let Some(mut goes_on) = actor.0.goes_on() {
                 match goes_on.recv_of_actor(Some(limit), WaitKind::Ask, actor.id().local()) {
-                    Ok(_) => Err(AskError::NoReply),
-                    Err(RecvError::Refused(refused)) => Err(refused.into()),
-                    Err(_) => Err(without_answer(actor)),
+                    Ok(_) => return Err(AskError::NoReply),
+                    Err(RecvError::Refused(refused)) => return Err(refused.into()),
+                    Err(_) => (), // it ends
                 }
             }
-            None => Err(without_answer(actor)),
-        },
+            // Whoever asks its supervisor next finds that it knows. One that the actor waits for at its end does not wait for that.
+            if !is_below(actor) {
+                actor.wait_end(Some(limit.deadline()))?;
+            }
+            Err(without_answer(actor))
+        }
         Err(_) => Err(without_answer(actor)),
     }
 }
@@ -105,28 +109,10 @@ fn without_answer<M: Send + 'static>(actor: &ActorRef<M>) -> AskError {
     }
 }
 
-impl<M: Send + 'static> Cell<M> {
-    /// Tells when the actor has come to its next message, or would if there were one; it is closed if the actor ends before. None
-    /// if that ends by now.
-    fn comes_to_next(&self) -> Option<oneshot::Receiver<()>> {
-        let (sender, receiver) = oneshot::channel();
-        let mut state = self.lock();
-        if state.life.phase >= Phase::Ending {
-            return None;
-        }
-        self.owe(&mut state, Arc::new(GoesOn(Mutex::new(Some(sender)))));
-        drop(state);
-        self.head.wake();
-        Some(receiver)
-    }
-}
-
-/// Somebody waits to hear that an actor goes on.
-struct GoesOn(Mutex<Option<oneshot::Sender<()>>>);
-
-impl Handled for GoesOn {
-    fn handled(self: Arc<Self>) {
-        let waiting = self.0.lock().take();
-        waiting.map(|waiting| waiting.send(())); // it may wait no more
-    }
+/// True if the caller is a child of the actor, or a child of one.
+fn is_below<M: Send + 'static>(actor: &ActorRef<M>) -> bool {
+    let (table, id) = (&actor.0.head.node.table, actor.id());
+    let parent = |child: &ActorId| table.get(*child)?.life(|life| life.more.as_ref()?.parent);
+    let caller = Some(ActorId::from_u64(turn::current_tag()));
+    iter::successors(caller, parent).skip(1).any(|above| above == id)
 }

@@ -6,9 +6,9 @@
 //! starting ──(`started` returns)──> running ──(it stops, fails, is stopped)──> ending ──(over)──> leaving ──(freed)──> dead
 //! ```
 //!
-//! From *ending* on the mailbox is closed and the reason is known. First the actor's task drops the messages that are left there.
-//! That is code of theirs, which may take for ever: until it is over the actor can be killed, and given up. The step to *leaving*
-//! is made once, by the actor's task at its end, or by whoever gives up waiting for it ([zombies](crate::stop)): it takes out
+//! From *ending* on the mailbox is closed and the reason is known. First the actor's task drops the messages that are left there,
+//! which is code of theirs and may take for ever, and waits for the actor's children, which end with it: until that is over the
+//! actor can be killed, and given up. The step to *leaving* is made once, by the actor's task at its end, or by whoever gives up waiting for it ([zombies](crate::stop)): it takes out
 //! everything that the actor has of the node, and whoever made it frees that, makes the step to *dead*, and tells those who are to
 //! be told, which runs no code of others. So there is one exit whatever races; and who hears of the end, or finds the actor dead,
 //! finds its names free.
@@ -19,6 +19,7 @@ mod any;
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem;
 use std::panic::Location;
 
 use sinew_core::{ActorId, ExitReason};
@@ -109,6 +110,8 @@ pub(crate) struct More {
     pub(crate) name: Option<Box<str>>,
     pub(crate) parent: Option<ActorId>,
     pub(crate) children: BTreeSet<ActorId>,
+    /// It waits at its end, and is told when its last child has ended.
+    pub(crate) childless: Option<oneshot::Sender<()>>,
     pub(crate) links: BTreeSet<ActorId>,
     /// Who is told of its end, by the number of the monitor.
     pub(crate) monitors: BTreeMap<u64, ActorId>,
@@ -121,6 +124,8 @@ pub(crate) struct More {
     /// Its parent is told when it has started.
     pub(crate) announces: bool,
     pub(crate) patience: Patience,
+    /// Who wants to hear that it has come to its next message.
+    pub(crate) goes_on: Vec<oneshot::Sender<()>>,
     /// What else has to be undone at its end.
     pub(crate) services: crate::services::Owned,
     pub(crate) spawned_at: Option<&'static Location<'static>>,
@@ -136,6 +141,14 @@ pub(crate) struct More {
 impl Life {
     pub(crate) fn more(&mut self) -> &mut More {
         self.more.get_or_insert_default()
+    }
+
+    /// A child has ended. Whoever waits until there are none is to be told so.
+    #[must_use]
+    pub(crate) fn lose(&mut self, child: ActorId) -> Option<oneshot::Sender<()>> {
+        let more = self.more.as_mut()?;
+        more.children.remove(&child);
+        if more.children.is_empty() { more.childless.take() } else { None }
     }
 
     /// Why it ends or has ended.
@@ -214,6 +227,10 @@ impl<M: Send + 'static> Cell<M> {
     /// A message as it lies in the mailbox. It is counted there if it is one of bytes.
     #[inline]
     pub(crate) fn entry(&self, message: M) -> Result<Entry<M>, SendError<M>> {
+        let mut message = message;
+        if let Some(message) = (&mut message as &mut dyn Any).downcast_mut::<Message>() {
+            message.dest = self.head.id;
+        }
         if self.counts_bytes() { self.counted(message) } else { Ok(Entry::Typed(message)) }
     }
 
@@ -235,8 +252,8 @@ impl<M: Send + 'static> Cell<M> {
     /// Puts a message into the mailbox, if there is certainly room and nothing to count. Else it comes back.
     #[inline(always)]
     pub(crate) fn put_at_once(&self, message: M) -> Result<(), M> {
-        if self.counts_bytes() {
-            return Err(message);
+        if TypeId::of::<M>() == TypeId::of::<Message>() {
+            return Err(message); // it has to be addressed, and may be counted
         }
         let mut state = self.lock();
         if !state.mail.has_room() {
@@ -270,6 +287,23 @@ impl<M: Send + 'static> Cell<M> {
         Ok(many)
     }
 
+    /// Lets nothing more in, and has the actor end when it has handled what is in its mailbox.
+    pub(crate) fn drain(&self) {
+        let mut state = self.lock();
+        if state.life.phase >= Phase::Ending {
+            return;
+        }
+        state.life.set_reason(ExitReason::Shutdown);
+        let refused = state.mail.close();
+        let wake = state.mail.put_stop(Stop::Drain) == Ok(true);
+        self.set_flags(&state.mail);
+        drop(state);
+        self.give_back(refused);
+        if wake {
+            self.head.waker.wake();
+        }
+    }
+
     /// Gives their messages back to senders whose mailbox was closed.
     fn give_back(&self, refused: Option<Refused<Entry<M>>>) {
         let unwound = refused.map(Refused::tell).unwrap_or_default();
@@ -294,11 +328,26 @@ impl<M: Send + 'static> Cell<M> {
         }
     }
 
-    /// `handled` is told when the actor [comes to a message](Cell::settle): a service, that the actor has handled what it told, for
-    /// one.
-    pub(crate) fn owe(&self, state: &mut State<M>, handled: Arc<dyn Handled>) {
+    /// The actor has handled what a service told it. The service is told so by [`settle`](Cell::settle).
+    pub(crate) fn owe(&self, handled: Arc<dyn Handled>) {
+        let mut state = self.lock();
         state.life.more().services.handled.push(handled);
         self.set_flag(OWES);
+    }
+
+    /// Tells when the actor has come to its next message, or would if there were one; it is closed when the actor ends. None if it
+    /// ends by now.
+    pub(crate) fn goes_on(&self) -> Option<oneshot::Receiver<()>> {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.lock();
+        if state.life.phase >= Phase::Ending {
+            return None;
+        }
+        state.life.more().goes_on.push(sender);
+        self.set_flag(OWES);
+        drop(state);
+        self.head.wake(); // it may be idle
+        Some(receiver)
     }
 
     /// The actor has come to a message of the queue, or to its end: services may tell it something again. Not before, or one that
@@ -307,12 +356,16 @@ impl<M: Send + 'static> Cell<M> {
         if self.head.flags() & OWES == 0 {
             return;
         }
-        let handled = {
+        let (handled, goes_on) = {
             let mut state = self.lock();
             self.head.flags.store(self.head.flags() & !OWES, Ordering::Relaxed);
-            state.life.more.as_mut().map(|more| std::mem::take(&mut more.services.handled))
+            let more = state.life.more();
+            (mem::take(&mut more.services.handled), mem::take(&mut more.goes_on))
         };
-        handled.into_iter().flatten().for_each(Handled::handled);
+        handled.into_iter().for_each(Handled::handled);
+        for waiting in goes_on {
+            let _ = waiting.send(()); // it may wait no more
+        }
     }
 
     /// The next message, if that is all there is to say; see [`Mail::pop`]. Only the actor's task asks.
@@ -383,6 +436,10 @@ impl<M: Send + 'static> Cell<M> {
     /// Why it ends or has ended.
     pub(crate) fn reason(&self) -> ExitReason {
         self.lock().life.reason()
+    }
+
+    pub(crate) fn was_killed(&self) -> bool {
+        self.lock().life.more.as_ref().is_some_and(|more| more.killed)
     }
 
     /// Why it was asked to stop: what it ends for if it is cancelled before it gets to that.

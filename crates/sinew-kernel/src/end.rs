@@ -1,11 +1,12 @@
 //! How an actor's start and end are told to others.
 //!
 //! Models: `end_against_link_and_monitor`, `end_of_whoever_links`, `end_against_monitor`, `end_of_whoever_monitors`,
-//! `end_against_demonitor`, `end_against_join`, `end_against_give_up`, `end_is_seen_when_all_is_done`,
+//! `end_against_demonitor`, `end_against_join`, `end_waits_for_children`, `end_against_refused_child`, `end_against_give_up`, `end_is_seen_when_all_is_done`,
 //! `end_is_told_before_the_id_is_unknown`, `end_of_parent_against_spawn`, `send_against_stop_and_lookup`.
 
 use sinew_core::{ActorId, ExitReason};
-use sinew_sched::turn;
+use sinew_fiber::shield;
+use sinew_sched::{WaitKind, turn};
 use sinew_sync::Arc;
 
 use crate::cell::{AnyCell, Burial, Buried, Cell, Left, More, Phase, Seen};
@@ -47,9 +48,10 @@ fn tell_of_start(cell: &dyn AnyCell) {
     }
 }
 
-/// Ends an actor, by its task: drops what is left in its mailbox, and publishes its end if that was not done before.
+/// Ends an actor, by its task: drops what is left in its mailbox, waits for its children, and publishes its end if that was not
+/// done before.
 pub(crate) fn bury(cell: &dyn AnyCell, reason: &ExitReason) {
-    if leave(cell, reason, |left| left.discard(cell.head())).is_none() {
+    if leave(cell, reason, true, |left| left.discard(cell.head())).is_none() {
         cell.head().node.zombies.ended(cell.head());
     }
 }
@@ -78,7 +80,7 @@ pub(crate) fn give_up(cell: &Arc<dyn AnyCell>) {
 /// was not published before.
 pub(crate) fn end_without(cell: &Arc<dyn AnyCell>) -> (Option<u64>, Vec<LeftBehind>) {
     let mut behind = Vec::new();
-    let begun = leave(&**cell, &ExitReason::Killed, |left| {
+    let begun = leave(&**cell, &ExitReason::Killed, false, |left| {
         behind.push(LeftBehind { cell: cell.clone(), left: Some(left) });
     });
     (begun, behind)
@@ -97,10 +99,21 @@ impl Drop for LeftBehind {
 }
 
 /// Has an actor leave, and publishes its end. Says how many messages it had begun. None if another has done so.
-fn leave(cell: &dyn AnyCell, reason: &ExitReason, mut first: impl FnMut(Left)) -> Option<u64> {
+fn leave(
+    cell: &dyn AnyCell,
+    reason: &ExitReason,
+    mut waits: bool,
+    mut first: impl FnMut(Left),
+) -> Option<u64> {
     let buried = loop {
-        match cell.bury(reason) {
+        match cell.bury(reason, waits) {
             Burial::Left(left) => first(left),
+            Burial::Children { children, killed, mut childless } => {
+                end_children(cell.head().node, &children, killed);
+                let one = children.first().map_or(0, |child| child.local());
+                // A kill is handed on to the children: here is nothing that it should interrupt.
+                waits = shield(|| childless.recv_of_actor(None, WaitKind::ActorEnd, one)).is_ok();
+            }
             Burial::Leaving(buried) => break buried,
             Burial::Done => return None,
         }
@@ -108,6 +121,13 @@ fn leave(cell: &dyn AnyCell, reason: &ExitReason, mut first: impl FnMut(Left)) -
     let begun = buried.begun;
     publish(cell, buried);
     Some(begun)
+}
+
+/// Has children end with their parent.
+fn end_children(node: &'static Inner, children: &[ActorId], killed: bool) {
+    for child in children.iter().filter_map(|child| node.table.get(*child)) {
+        if killed { stop::cancel(&*child) } else { stop::stop(&*child, ExitReason::Shutdown) }
+    }
 }
 
 fn publish(cell: &dyn AnyCell, Buried { reason, more, .. }: Buried) {
@@ -127,13 +147,9 @@ fn publish(cell: &dyn AnyCell, Buried { reason, more, .. }: Buried) {
 /// Frees what an actor has that has ended, and tells all who have to do with it. Returns its name.
 fn tell_all(cell: &dyn AnyCell, more: More, reason: &ExitReason) -> Option<Box<str>> {
     let (head, node) = (cell.head(), cell.head().node);
-    let More { name, parent, children, monitored, services, .. } = more;
+    let More { name, parent, children, monitored, services, killed, .. } = more;
     services.release(head);
-    for child in children {
-        if let Some(child) = node.table.get(child) {
-            stop::stop(&*child, ExitReason::Shutdown, false);
-        }
-    }
+    end_children(node, &children.into_iter().collect::<Vec<_>>(), killed); // it did not wait for them
     for (monitor, target) in monitored {
         if let Some(target) = node.table.get(target) {
             target.life(|life| life.more.as_mut().and_then(|more| more.monitors.remove(&monitor)));
@@ -143,10 +159,8 @@ fn tell_all(cell: &dyn AnyCell, more: More, reason: &ExitReason) -> Option<Box<s
     drop(task);
     let exit = |relation| Exit { actor: head.id, reason: reason.clone(), relation };
     // The parent first, before anybody sees that it is dead: whoever does, and asks the parent, finds that it knows.
-    if let Some(parent) = parent
-        && let Some(parent) = node.table.get(parent)
-    {
-        parent.life(|life| life.more.as_mut().map(|more| more.children.remove(&head.id)));
+    let parent = parent.and_then(|parent| node.table.get(parent));
+    if let Some(parent) = &parent {
         let _ = parent.push_event(Event::Exit(exit(Relation::Child))); // it may have ended
     }
     let (links, monitors, waits) = cell.life(|life| {
@@ -167,6 +181,9 @@ fn tell_all(cell: &dyn AnyCell, more: More, reason: &ExitReason) -> Option<Box<s
     for waiting in waits {
         let _ = waiting.send(reason.clone()); // it may wait no more
     }
+    if let Some(childless) = parent.and_then(|parent| parent.life(|life| life.lose(head.id))) {
+        let _ = childless.send(()); // it may have been given up
+    }
     name
 }
 
@@ -183,7 +200,7 @@ fn linked_end(node: &'static Inner, other: ActorId, exit: Exit) {
     if traps {
         let _ = other.push_event(Event::Exit(exit));
     } else if exit.reason != ExitReason::Normal {
-        stop::stop(&*other, exit.reason, false);
+        stop::stop(&*other, exit.reason);
     }
 }
 

@@ -178,3 +178,31 @@ pub enum RegisterError {
     #[error("there is no actor {0} on this node: it has ended, or never was")]
     NoActor(ActorId),
 }
+
+/// Why there is no reference to an actor by a name or an id.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum LookupError {
+    /// There is nobody of this name, or this path leads to nobody.
+    #[error("nobody is called {0:?}: its actor has ended, or has not registered; `list` says who is there")]
+    UnknownName(Box<str>),
+    /// There is no such actor on this node.
+    #[error("there is no actor {0} on this node: it has ended, or never was")]
+    NoActor(ActorId),
+    /// The actor's messages are of another type.
+    #[error(
+        "actor {actor}{} takes messages of another type than {wanted}: ask for the type that it takes, or send to its id",
+        called(.name.as_deref())
+    )]
+    OtherType {
+        /// By which name or path it was looked up, if it was.
+        name: Option<Box<str>>,
+        /// Who it is.
+        actor: ActorId,
+        /// The type that was asked for.
+        wanted: &'static str,
+    },
+}
+
+fn called(name: Option<&str>) -> String {
+    name.map_or_else(String::new, |name| format!(", called {name:?},"))
+}

@@ -8,6 +8,7 @@
 mod cycles;
 mod json;
 mod state;
+pub(crate) mod tasks;
 mod text;
 
 use std::panic::Location;

@@ -72,7 +72,7 @@ pub use actor_ref::ActorRef;
 pub use ask::Reply;
 pub use ctx::Ctx;
 pub use dead::{DeadLetter, Why};
-pub use error::{AskError, JoinError, RegisterError, SendError, SpawnError, Unsent};
+pub use error::{AskError, JoinError, LookupError, RegisterError, SendError, SpawnError, Unsent};
 pub use event::{Exit, MonitorId, Relation};
 pub use groups::{Group, Sent};
 pub use inspect::{ActorInfo, ActorState, Blocked, Snapshot, Stage, Totals, Tree};

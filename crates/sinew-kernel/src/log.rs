@@ -42,6 +42,8 @@ use sinew_sched::{BlockingError, blocking_async, turn};
 use sinew_sync::atomic::{AtomicU64, Ordering};
 use sinew_sync::{Mutex, ShortLock};
 
+use crate::ctx::Ctx;
+use crate::error::SpawnError;
 use crate::node::Inner;
 use failures::Failures;
 use filters::Filters;
@@ -149,6 +151,20 @@ impl Log {
             }
             None => self.say(node, level, actor, target, format_args!("ended: {reason}{more}")),
         }
+    }
+
+    /// Logs why a supervisor could not start a child.
+    pub(crate) fn say_no_start<M: Send + 'static>(&self, ctx: &Ctx<'_, M>, key: &str, error: &SpawnError) {
+        let head = &ctx.cell.head;
+        let (level, more) = self.failures.count(head.node.handle.now());
+        let target = turn::current_type_name();
+        self.say(
+            head.node,
+            level,
+            head.id,
+            target,
+            format_args!("child {key:?} cannot start: {error}{more}"),
+        );
     }
 
     /// Logs a line of the node's own.

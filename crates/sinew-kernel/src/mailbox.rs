@@ -267,12 +267,12 @@ impl<M, E: From<Stop>> Mail<M, E> {
         match self.policy {
             Policy::Park | Policy::Refuse => Put::Full(message),
             Policy::DropNewest => {
-                self.dropped += 1;
+                self.dropped = self.dropped.saturating_add(1);
                 Put::Dropped(message)
             }
             // Nothing is taken in batches with this policy, so the oldest is in the queue.
             Policy::DropOldest => {
-                self.dropped += 1;
+                self.dropped = self.dropped.saturating_add(1);
                 let oldest = self.queue.pop_front().expect("a mailbox that is full has a message");
                 Put::Instead(oldest, self.push(message))
             }

@@ -13,6 +13,8 @@
 //!
 //! Models: `name_against_end`, `name_is_given_once`, `name_is_told_once`.
 
+use std::any::type_name;
+
 use sinew_core::payload::{NameRegister, NameUnregister, PathRegister, PathUnregister};
 use sinew_core::{ActorId, Kind, Name, NameError, NameTable, Path, PathTable, Resolved};
 use sinew_sched::chan::Receiver;
@@ -22,7 +24,7 @@ use crate::actor_ref::ActorRef;
 use crate::bus::{Bus, Told};
 use crate::cell::{AnyCell, Cell, Head, Phase};
 use crate::ctx::Ctx;
-use crate::error::{RegisterError, SendError, Unsent};
+use crate::error::{LookupError, RegisterError, SendError, Unsent};
 use crate::message::{Message, Payload, encoded};
 use crate::node::{Lifecycle, NodeRef};
 
@@ -64,6 +66,11 @@ impl NameChange {
             NameChange::NoPath(payload) => encoded(payload),
         }
     }
+}
+
+/// That it could be a name or a path.
+pub(crate) fn check(text: &str) -> Result<(), NameError> {
+    Text::new(text).map(drop)
 }
 
 impl Text {
@@ -283,15 +290,31 @@ impl NodeRef {
         self.0.names.tables.read().lookup(name)
     }
 
-    /// Whom a name or a path leads to, if that actor's messages are of type `M`.
-    pub fn lookup_as<M: Send + 'static>(self, name: &str) -> Option<ActorRef<M>> {
-        self.actor_ref(self.lookup(name)?)
+    /// Whom a name or a path leads to: an actor whose messages are of type `M`.
+    ///
+    /// # Errors
+    ///
+    /// If it leads to nobody, or that actor's messages are of another type.
+    pub fn lookup_as<M: Send + 'static>(self, name: &str) -> Result<ActorRef<M>, LookupError> {
+        let id = self.lookup(name).ok_or_else(|| LookupError::UnknownName(name.into()))?;
+        self.actor_ref(id).map_err(|error| match error {
+            LookupError::OtherType { actor, wanted, .. } => {
+                LookupError::OtherType { name: Some(name.into()), actor, wanted }
+            }
+            // It has ended this moment, and its name is free.
+            _ => LookupError::UnknownName(name.into()),
+        })
     }
 
-    /// A reference to the actor with this id, if there is one and its messages are of type `M`.
-    pub fn actor_ref<M: Send + 'static>(self, id: ActorId) -> Option<ActorRef<M>> {
-        let cell = self.0.table.get(id)?.as_any();
-        Arc::downcast::<Cell<M>>(cell).ok().map(ActorRef)
+    /// A reference to the actor with this id, whose messages are of type `M`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such actor on this node, or its messages are of another type.
+    pub fn actor_ref<M: Send + 'static>(self, id: ActorId) -> Result<ActorRef<M>, LookupError> {
+        let cell = self.0.table.get(id).ok_or(LookupError::NoActor(id))?.as_any();
+        let other_type = |_| LookupError::OtherType { name: None, actor: id, wanted: type_name::<M>() };
+        Arc::downcast::<Cell<M>>(cell).map(ActorRef).map_err(other_type)
     }
 
     /// Whom a path leads to, and what is left of the path below a mount.

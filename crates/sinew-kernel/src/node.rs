@@ -21,6 +21,7 @@ use crate::end;
 use crate::error::{SendError, SpawnError, Unsent};
 use crate::event::Event;
 use crate::groups::Groups;
+use crate::inspect::tasks;
 use crate::limits::Budget;
 use crate::log::{self, Log};
 use crate::message::{Message, Payload};
@@ -184,7 +185,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// The node's id; 1 if not said.
+    /// The node's id; 1 if not said. Nodes that are to know of each other need ids of their own, also within a program: an
+    /// actor's id means one of the node that has the number in it.
     pub fn id(mut self, id: u32) -> Builder {
         self.id = NodeId(id);
         self
@@ -274,6 +276,7 @@ impl Builder {
             closed: AtomicBool::new(false),
             emptied: Mutex::new(Vec::new()),
         }));
+        handle.name_turns_by(|tasks| tasks::names(inner, tasks));
         Timers::start(inner).detach();
         Log::start(inner);
         inner
@@ -495,7 +498,12 @@ impl NodeRef {
 
     /// Stops the actor with this id as [`ActorRef::stop`] does. False if there is none.
     pub fn stop(self, id: ActorId) -> bool {
-        self.0.table.get(id).map(|cell| stop::stop(&*cell, ExitReason::Shutdown, false)).is_some()
+        self.0.table.get(id).map(|cell| stop::stop(&*cell, ExitReason::Shutdown)).is_some()
+    }
+
+    /// Cancels the actor with this id as [`ActorRef::cancel`] does. False if there is none.
+    pub fn cancel(self, id: ActorId) -> bool {
+        self.0.table.get(id).map(|cell| stop::cancel(&*cell)).is_some()
     }
 
     /// Kills the actor with this id as [`ActorRef::kill`] does. False if there is none.
@@ -536,7 +544,7 @@ impl NodeRef {
         for cell in
             roots.filter(|cell| cell.life(|life| life.more.as_ref().is_none_or(|more| more.parent.is_none())))
         {
-            stop::stop(&*cell, ExitReason::Shutdown, false);
+            stop::stop(&*cell, ExitReason::Shutdown);
         }
     }
 

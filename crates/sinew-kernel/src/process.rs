@@ -16,7 +16,7 @@ use sinew_sched::{Raised, WaitKind};
 use sinew_sync::Arc;
 
 use crate::actor::Flow;
-use crate::cell::{AnyCell, Cell, Entry, Lane, OWES};
+use crate::cell::{AnyCell, BURIED, Cell, Entry, Lane, OWES};
 use crate::ctx::Ctx;
 use crate::end;
 use crate::event::{Event, Exit};
@@ -69,7 +69,7 @@ pub enum Received<M> {
     Raw(Message),
     /// An actor has ended that it has to do with.
     Exit(Exit),
-    /// It is asked to stop.
+    /// It is asked to stop. If it is drained, this comes after the messages that are in its mailbox.
     Stop(ExitReason),
 }
 
@@ -152,7 +152,7 @@ impl<'a, M: Send + 'static> Process<'a, M> {
                     self.ctx.cell.head.begin();
                     self.at_message.set(true);
                 }
-                Origin::Service(told) => self.ctx.cell.owe(&mut self.ctx.cell.lock(), told), // it is handled when the next is received
+                Origin::Service(told) => self.ctx.cell.owe(told), // it is handled when the next is received
                 Origin::System => (),
             }
             received
@@ -179,15 +179,20 @@ impl<'a, M: Send + 'static> Process<'a, M> {
                         None => continue,
                     },
                     Event::Exit(exit) => (Received::Exit(exit), Origin::System),
-                    Event::Stop { reason, drain } => {
-                        if drain {
-                            cell.close(reason.clone());
-                        }
-                        (Received::Stop(reason), Origin::System)
+                    // It is told when it has received what is in its mailbox.
+                    Event::Stop { reason, drain: true } => {
+                        cell.close(reason);
+                        continue;
                     }
+                    Event::Stop { reason, drain: false } => (Received::Stop(reason), Origin::System),
                     // One that was killed is ended where it waits.
                     Event::Kill | Event::Started(_) | Event::Tick(_) => continue,
                 },
+                // It is about to be told.
+                Taken::End if cell.was_killed() => {
+                    wait_until(|| false, None, WaitKind::Mailbox)?;
+                    continue;
+                }
                 Taken::End => (Received::Stop(cell.reason()), Origin::System),
                 Taken::Nothing => {
                     cell.settle();
@@ -247,7 +252,8 @@ where
     F: FnOnce(&mut Process<'_, M>) -> Flow + Send + 'static,
 {
     fn turn(&self) -> After {
-        if let Some(body) = self.body.take() {
+        let buried = self.cell.head.flags() & BURIED != 0; // it was given up before it ran
+        if let Some(body) = self.body.take().filter(|_| !buried) {
             end::started(&*self.cell);
             let at_message = &self.at_message;
             let mut process = Process { ctx: Ctx::new(&self.cell), kept: VecDeque::new(), at_message };

@@ -14,8 +14,8 @@
 //! 5. its timers are freed, and what was left in its mailbox is dropped, so questions in it are answered with the reason. This is
 //!    foreign code: that it fails is reported, and until it is done the actor can be killed. For one that was given up, another task
 //!    does this, after the rest;
-//! 6. its names, groups and watches are freed;
-//! 7. its children are stopped, and its monitors are taken back;
+//! 6. its children are stopped, and it waits until they have ended;
+//! 7. its names, groups and watches are freed, and its monitors are taken back;
 //! 8. its parent is told, then those who are linked to it, monitor it, or wait for it;
 //! 9. its id is unknown.
 
@@ -25,7 +25,7 @@ use std::mem;
 
 use sinew_core::ExitReason;
 use sinew_sched::Raised;
-use sinew_sched::turn::{After, Turn, others_wait};
+use sinew_sched::turn::{self, After, Turn, others_wait};
 use sinew_sync::Arc;
 
 use crate::actor::{Body, Flow};
@@ -86,13 +86,13 @@ impl<B: Body> Run<B> {
             Lane::Typed(notice) => {
                 let Some(message) = notice.message(&*self.cell) else { return Flow::Continue };
                 let flow = body.message(message, ctx);
-                self.cell.owe(&mut self.cell.lock(), notice);
+                self.cell.owe(notice);
                 flow
             }
             Lane::Event(Event::Notice(notice)) => {
                 let Some(message) = notice.message(&*self.cell) else { return Flow::Continue };
                 let flow = body.raw(message, ctx);
-                self.cell.owe(&mut self.cell.lock(), notice);
+                self.cell.owe(notice);
                 flow
             }
             Lane::Event(Event::Exit(exit)) => body.exit_of(exit, ctx),
@@ -232,6 +232,9 @@ impl<B: Body> Turn for Run<B> {
         self.cell.head.set_blocked(false);
         let Some(body) = &mut *body else { return After::Ended };
         if self.cell.head.starts() {
+            if self.cell.head.flags() & BURIED != 0 {
+                return After::Ended; // it was given up before it ran
+            }
             let flow = self.start(body, &mut ctx);
             if !matches!(flow, Flow::Continue) {
                 return self.leave(flow);
@@ -272,10 +275,7 @@ impl<B: Body> Turn for Run<B> {
             let reason = failure::reason(raised);
             self.cell.close(asked.unwrap_or(reason));
         }
-        let (reason, killed) = {
-            let life = &self.cell.lock().life;
-            (life.reason(), life.more.as_ref().is_some_and(|more| more.killed))
-        };
+        let (reason, killed) = (self.cell.reason(), self.cell.was_killed() || turn::is_killed());
         let mut body = self.body.borrow_mut();
         // One that has not started does not stop.
         if graceful

@@ -7,7 +7,7 @@ use sinew_sync::Arc;
 
 use crate::actor::{Actor, Behaviour, Body, Flow, Typed};
 use crate::actor_ref::ActorRef;
-use crate::cell::{AnyCell, Cell, Life, Phase};
+use crate::cell::{Cell, Life, Phase};
 use crate::ctx::Ctx;
 use crate::end;
 use crate::error::SpawnError;
@@ -210,7 +210,6 @@ impl Spawn {
         }
         let Rare { name, parent, announces, restarts, last_error, patience, at } =
             *self.rare.unwrap_or_default();
-        let id = cell.head.id;
         {
             let mut state = cell.lock();
             let more = state.life.more();
@@ -218,29 +217,39 @@ impl Spawn {
             (more.spawned_at, more.patience) = (Some(at.unwrap_or(spawned_at)), patience);
             more.last_error = last_error;
         }
-        let parent = match parent {
-            Some(parent) => Some(adopted(node, parent, id)?),
-            None => None,
-        };
+        if let Some(parent) = parent {
+            adopt(node, parent, cell)?;
+        }
         if let Some(name) = name
             && let Err(error) = node.names.register(&name, &**cell)
         {
-            let children = |life: &mut Life| life.more.as_mut().map(|more| more.children.remove(&id));
-            parent.map(|parent| parent.life(children));
+            abandon(node, cell);
             return Err(error.into());
         }
-        // Only one that was adopted tells its parent of its end.
-        cell.lock().life.more().parent = parent.map(|parent| parent.head().id);
         Ok(())
     }
 }
 
-/// The parent of a new actor, to which that is a child now.
-fn adopted(node: &Inner, parent: ActorId, child: ActorId) -> Result<Arc<dyn AnyCell>, SpawnError> {
-    let adopts = |cell: &Arc<dyn AnyCell>| {
-        cell.life(|life| life.phase < Phase::Ending && life.more().children.insert(child))
-    };
-    node.table.get(parent).filter(adopts).ok_or(SpawnError::ParentEnded(parent))
+/// Makes an actor the child of another.
+fn adopt<M: Send + 'static>(node: &Inner, id: ActorId, cell: &Cell<M>) -> Result<(), SpawnError> {
+    cell.lock().life.more().parent = Some(id); // before the parent may wait for it
+    let adopts = |life: &mut Life| life.phase < Phase::Ending && life.more().children.insert(cell.head.id);
+    if !node.table.get(id).is_some_and(|parent| parent.life(adopts)) {
+        cell.lock().life.more().parent = None; // which is not told of its end
+        return Err(SpawnError::ParentEnded(id));
+    }
+    if cell.lock().life.phase >= Phase::Leaving {
+        abandon(node, cell); // it has ended, and its parent did not know it then
+    }
+    Ok(())
+}
+
+/// An actor is the child of nobody any more.
+fn abandon<M: Send + 'static>(node: &Inner, cell: &Cell<M>) {
+    let parent = cell.lock().life.more().parent.take();
+    let parent = parent.and_then(|parent| node.table.get(parent));
+    let childless = parent.and_then(|parent| parent.life(|life| life.lose(cell.head.id)));
+    childless.map(|childless| childless.send(())); // it may have been given up
 }
 
 /// The body of an actor, unless it must not start. Then it is dropped, which is code of the user's.

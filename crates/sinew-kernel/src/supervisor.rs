@@ -90,13 +90,13 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// If two children have the same key, if the name is none or is taken, if the node has as many actors as it may, or shuts
-    /// down.
+    /// If two children have the same key, if a name of a child is none or its mailbox would hold nothing, if the supervisor's own
+    /// name is none or is taken, if the node has as many actors as it may, or shuts down.
     #[track_caller]
     pub fn start(self) -> Result<SupervisorRef, SpawnError> {
         let machine = Machine::new(self.strategy, self.intensity, self.specs);
-        if let Some(key) = machine.duplicate {
-            return Err(SpawnError::DuplicateChild(key));
+        if let Some(fault) = machine.fault {
+            return Err(fault);
         }
         self.spawn.patience(Patience::Forever).start_body(machine).map(SupervisorRef)
     }

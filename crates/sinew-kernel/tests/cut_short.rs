@@ -63,9 +63,7 @@ fn a_send_that_was_cut_short_by_a_deadline_leaves_nothing_behind() {
     let node = Node::builder().runtime(Runtime::builder().workers(2)).build().unwrap();
     let (actor, numbers) = keeper();
     let actor = node.actor().mailbox(1).spawn(actor).unwrap();
-    let (waits, key, has_entered) = wait();
-    actor.tell(waits).unwrap();
-    has_entered.recv().unwrap();
+    let key = block(&actor);
     actor.tell(Work::Number(0)).unwrap(); // it is full
     let to = actor.clone();
     let elapsed = node.run(move || {

@@ -28,11 +28,13 @@ fn an_actor_that_waits_for_ever_after_it_was_idle_is_reported() {
         let _ = wanted.acquire(1);
         Flow::Continue
     });
-    let actor = node.spawn(waits).unwrap();
+    let actor = node.actor().name("waits").spawn(waits).unwrap();
     // Twice as long as a state lasts before it is reported. A slow machine can only let this pass.
     std::thread::sleep(Duration::from_millis(2500));
     actor.tell(()).unwrap();
     let report = reports.recv().unwrap();
     permits.add_permits(1);
     assert!(report.contains("semaphore"), "{report}");
+    let called = format!(" \"actor {} (waits)\"", actor.id());
+    assert_eq!(report.matches(&called).count(), 2, "among those that wait, and in the dump: {report}");
 }

@@ -121,7 +121,7 @@ fn two_nodes_in_one_program_have_nothing_to_do_with_each_other() {
     let number = || Payload::value(Work::Number(1));
     let error = other.send(actor.id(), Kind(1), number()).unwrap_err();
     assert!(matches!(error.why, Unsent::NoConnection(NodeId(1))), "{error}");
-    assert!(other.actor_ref::<Work>(actor.id()).is_none());
+    assert!(other.actor_ref::<Work>(actor.id()).is_err());
     assert_eq!((one.actor_count(), other.actor_count()), (1, 1));
     drop(other);
     assert_eq!(stranger.join().unwrap(), ExitReason::Shutdown);

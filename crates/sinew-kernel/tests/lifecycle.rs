@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use kept::Kept;
-use kit::{Hooked, Notes, Watchdog, Work, act, gate, keeper, local, noting, spin_until, wait, with_nodes};
+use kit::{Hooked, Notes, Watchdog, Work, act, block, gate, keeper, local, noting, spin_until, with_nodes};
 use sinew_kernel::{
     ActorRef, Ctx, Exit, ExitReason, Flow, JoinError, Lifecycle, Node, Relation, SpawnError, Why,
 };
@@ -113,9 +113,7 @@ fn a_failure_while_it_drains_is_its_reason() {
     with_nodes(|node| {
         let (actor, _) = keeper();
         let actor = node.spawn(actor).unwrap();
-        let (work, key, entered) = wait();
-        actor.tell(work).unwrap();
-        entered.recv().unwrap();
+        let key = block(&actor);
         actor.tell(act(|_| panic!("late"))).unwrap();
         actor.drain();
         key.open();

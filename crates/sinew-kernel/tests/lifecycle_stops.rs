@@ -2,11 +2,14 @@
 
 mod kit;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use kit::{Hooked, Notes, Work, act, keeper, local, noting, spin_until, wait, with_node, with_nodes};
+use kit::{
+    Hooked, Notes, Work, act, block, compute, keeper, local, noted, noting, spin_until, wait, with_node,
+    with_nodes,
+};
 use sinew_kernel::{ActorRef, ExitReason, Flow, Interest, Unsent};
 use sinew_sched::sleep;
 
@@ -17,9 +20,7 @@ fn a_stop_lets_the_message_finish_and_the_rest_become_dead_letters() {
         let before = node.dead_letter_count();
         let notes = Notes::default();
         let actor = node.spawn(noting(&notes)).unwrap();
-        let (work, key, entered) = wait();
-        actor.tell(work).unwrap();
-        entered.recv().unwrap();
+        let key = block(&actor);
         (0..5).for_each(|n| actor.tell(Work::Number(n)).unwrap());
         actor.stop();
         key.open();
@@ -36,9 +37,7 @@ fn a_drain_handles_what_is_there_and_lets_nothing_in() {
         let before = node.dead_letter_count();
         let (actor, numbers) = keeper();
         let actor = node.spawn(actor).unwrap();
-        let (work, key, entered) = wait();
-        actor.tell(work).unwrap();
-        entered.recv().unwrap();
+        let key = block(&actor);
         (0..500).for_each(|n| actor.tell(Work::Number(n)).unwrap());
         actor.drain();
         key.open();
@@ -63,9 +62,7 @@ fn an_actor_can_stop_drain_and_kill_itself() {
         for (end, reason, handled) in ends {
             let (actor, numbers) = keeper();
             let actor = node.spawn(actor).unwrap();
-            let (work, key, entered) = wait();
-            actor.tell(work).unwrap();
-            entered.recv().unwrap();
+            let key = block(&actor);
             let ended = act(move |ctx| {
                 end(&ctx.me());
                 Flow::Continue
@@ -82,9 +79,7 @@ fn an_actor_can_stop_drain_and_kill_itself() {
 // L7
 #[test]
 fn an_actor_that_was_stopped_before_it_ran_starts_and_ends() {
-    let (node, _clock) = local();
-    let notes = Notes::default();
-    let actor = node.spawn(noting(&notes)).unwrap();
+    let (node, _clock, actor, notes) = noted();
     actor.tell(Work::Number(1)).unwrap();
     actor.stop();
     node.run_until_idle();
@@ -96,9 +91,7 @@ fn an_actor_that_was_stopped_before_it_ran_starts_and_ends() {
 // L8
 #[test]
 fn an_actor_that_was_killed_before_it_ran_never_starts() {
-    let (node, _clock) = local();
-    let notes = Notes::default();
-    let actor = node.spawn(noting(&notes)).unwrap();
+    let (node, _clock, actor, notes) = noted();
     actor.tell(Work::Number(1)).unwrap();
     actor.kill();
     node.run_until_idle();
@@ -113,9 +106,7 @@ fn a_kill_unwinds_a_blocked_handler_and_skips_the_stopping_hook() {
     with_nodes(|node| {
         let notes = Notes::default();
         let actor = node.spawn(noting(&notes)).unwrap();
-        let (work, _key, entered) = wait();
-        actor.tell(work).unwrap();
-        entered.recv().unwrap();
+        let _key = block(&actor);
         actor.kill();
         assert_eq!(actor.join().unwrap(), ExitReason::Killed);
         assert_eq!(*notes.lock().unwrap(), ["started", "handle", "dropped"]);
@@ -128,20 +119,10 @@ fn a_killed_actor_that_computes_handles_nothing_after_its_message() {
     with_nodes(|node| {
         let (actor, numbers) = keeper();
         let actor = node.spawn(actor).unwrap();
-        let go = Arc::new(AtomicBool::new(false));
-        let (entered, has_entered) = mpsc::channel();
-        let wait_for = go.clone();
-        actor
-            .tell(act(move |_| {
-                entered.send(()).unwrap();
-                spin_until(|| wait_for.load(Ordering::Acquire));
-                Flow::Continue
-            }))
-            .unwrap();
-        has_entered.recv().unwrap();
+        let computing = compute(&actor);
         (0..10).for_each(|n| actor.tell(Work::Number(n)).unwrap());
         actor.kill();
-        go.store(true, Ordering::Release);
+        drop(computing);
         assert_eq!(actor.join().unwrap(), ExitReason::Killed);
         assert!(numbers.lock().unwrap().is_empty());
     });
@@ -152,9 +133,7 @@ fn a_killed_actor_that_computes_handles_nothing_after_its_message() {
 fn a_stop_that_takes_too_long_cancels_and_the_reason_stays_that_of_the_stop() {
     // With something else ready or not when the handler returns.
     for busy in [false, true] {
-        let (node, clock) = local();
-        let notes = Notes::default();
-        let actor = node.spawn(noting(&notes)).unwrap();
+        let (node, clock, actor, notes) = noted();
         let (work, _key, _entered) = wait();
         actor.tell(work).unwrap();
         node.run_until_idle();
@@ -175,9 +154,7 @@ fn a_stop_that_takes_too_long_cancels_and_the_reason_stays_that_of_the_stop() {
 // L10
 #[test]
 fn one_that_takes_too_long_is_cancelled_also_if_thousands_were_stopped_after_it() {
-    let (node, clock) = local();
-    let notes = Notes::default();
-    let actor = node.spawn(noting(&notes)).unwrap();
+    let (node, clock, actor, _notes) = noted();
     let (work, _key, _entered) = wait();
     actor.tell(work).unwrap();
     node.run_until_idle();
@@ -198,9 +175,7 @@ fn one_that_takes_too_long_is_cancelled_also_if_thousands_were_stopped_after_it(
 // L9
 #[test]
 fn a_kill_goes_before_a_stop_that_came_first() {
-    let (node, _clock) = local();
-    let notes = Notes::default();
-    let actor = node.spawn(noting(&notes)).unwrap();
+    let (node, _clock, actor, notes) = noted();
     node.run_until_idle();
     actor.stop();
     actor.kill();
@@ -212,10 +187,7 @@ fn a_kill_goes_before_a_stop_that_came_first() {
 // L10
 #[test]
 fn a_sleep_that_a_stop_cuts_short_is_no_failure() {
-    let (node, clock) = local();
-    clock.hold(true);
-    let notes = Notes::default();
-    let actor = node.spawn(noting(&notes)).unwrap();
+    let (node, clock, actor, notes) = noted();
     let asleep = act(|_| {
         sleep(Duration::from_secs(3600));
         Flow::Continue
@@ -460,9 +432,9 @@ fn an_end_is_cleaned_up_in_the_documented_order() {
     let join = notes.extract_if(.., |note| note.0 == "join").collect::<Vec<_>>();
     assert_eq!(join, [("join", false, 0, 0)]);
     notes[6..].sort(); // between those there is no order
-    let own = ["stopping", "state", "timer", "letter"].map(|what| (what, true, 1, 1));
-    let others = ["child", "parent", "link", "monitor"].map(|what| (what, false, 0, 0));
-    assert_eq!(*notes, [own, others].concat());
+    let first = ["stopping", "state", "timer", "letter", "child"].map(|what| (what, true, 1, 1));
+    let told = ["parent", "link", "monitor"].map(|what| (what, false, 0, 0));
+    assert_eq!(*notes, [&first[..], &told].concat());
 }
 
 #[test]
@@ -501,4 +473,28 @@ fn nothing_gets_in_after_a_drain_also_if_the_actor_has_not_come_to_it() {
     let why = waits.join().unwrap();
     assert!(matches!(why, Unsent::Stopped(ExitReason::Shutdown)), "{why}");
     assert_eq!(node.dead_letter_count(), 0);
+}
+
+// D4, L5
+#[test]
+fn a_drain_handles_all_however_long_that_takes() {
+    let (node, clock) = local();
+    let handled = Arc::new(AtomicU64::new(0));
+    let count = handled.clone();
+    let actor = Hooked::<u64>::new(move |_, _| {
+        sleep(Duration::from_secs(60));
+        count.fetch_add(1, Ordering::Relaxed);
+        Flow::Continue
+    });
+    let actor = node.spawn(actor).unwrap();
+    (0..30).for_each(|n| actor.tell(n).unwrap());
+    actor.drain();
+    for _ in 0..30 {
+        node.run_until_idle();
+        assert!(!actor.is_dead());
+        clock.advance(Duration::from_secs(61));
+    }
+    node.run_until_idle();
+    assert_eq!(actor.join().unwrap(), ExitReason::Shutdown);
+    assert_eq!((handled.load(Ordering::Relaxed), node.dead_letter_count()), (30, 0));
 }

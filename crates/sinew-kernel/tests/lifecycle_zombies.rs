@@ -6,9 +6,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use kit::{Hooked, Watchdog, Work, act, keeper, spin_until, wait};
+use kit::{Hooked, Watchdog, Work, act, compute, keeper, spin_until, wait};
 use sinew_kernel::{ActorRef, Ctx, Exit, ExitReason, Flow, Node};
 use sinew_sched::{ManualClock, Runtime};
+
+/// A node with so many workers, whose clock is moved by hand.
+fn held(workers: usize) -> (Node, ManualClock) {
+    let clock = ManualClock::new();
+    clock.hold(true);
+    let runtime = Runtime::builder().workers(workers).manual_clock(&clock);
+    (Node::builder().runtime(runtime).build().unwrap(), clock)
+}
+
+fn advance_until_dead<M: Send + 'static>(actor: &ActorRef<M>, clock: &ManualClock, step: Duration) {
+    while actor.join_timeout(Duration::from_millis(1)).unwrap().is_none() {
+        clock.advance(step);
+    }
+}
 
 // L15, T7
 #[test]
@@ -16,12 +30,7 @@ fn a_zombie_is_reported_and_its_end_is_told_once() {
     // The node's own work must not depend on the worker that is stuck, whichever that is.
     for round in 0..8 {
         let _watchdog = Watchdog::new(format!("round {round}"));
-        let clock = ManualClock::new();
-        clock.hold(true);
-        let runtime = Runtime::builder().workers(2).manual_clock(&clock);
-        let node = Node::builder().runtime(runtime).build().unwrap();
-        let go = Arc::new(AtomicBool::new(false));
-        let (entered, has_entered) = mpsc::channel();
+        let (node, clock) = held(2);
         let (actor, numbers) = keeper();
         let zombie = node.actor().name("stuck").spawn(actor).unwrap();
         let (exits, told) = mpsc::channel::<Exit>();
@@ -39,28 +48,18 @@ fn a_zombie_is_reported_and_its_end_is_told_once() {
             });
         let watcher = node.spawn(watcher).unwrap();
         is_ready.recv().unwrap();
-        let wait_for = go.clone();
-        zombie
-            .tell(act(move |_| {
-                entered.send(()).unwrap();
-                spin_until(|| wait_for.load(Ordering::Acquire));
-                Flow::Continue
-            }))
-            .unwrap();
-        has_entered.recv().unwrap();
+        let computing = compute(&zombie);
         zombie.tell(Work::Number(1)).unwrap();
         zombie.kill();
         assert_eq!(zombie.join_timeout(Duration::from_millis(10)).unwrap(), None, "it has its time");
-        while zombie.join_timeout(Duration::from_millis(1)).unwrap().is_none() {
-            clock.advance(Duration::from_secs(6));
-        }
+        advance_until_dead(&zombie, &clock, Duration::from_secs(6));
         assert_eq!(zombie.join().unwrap(), ExitReason::Killed);
         assert_eq!(node.zombies(), [id]);
         assert_eq!(told.recv().unwrap().reason, ExitReason::Killed);
         // Its name is free for the one that takes its place.
         let (replacement, _) = keeper();
         node.actor().name("stuck").spawn(replacement).unwrap();
-        go.store(true, Ordering::Release);
+        drop(computing);
         spin_until(|| node.zombies().is_empty());
         watcher.drain();
         watcher.join().unwrap();
@@ -88,13 +87,9 @@ impl Drop for Heavy {
 fn messages_that_a_zombie_leaves_behind_hold_up_neither_its_end_nor_any_timer() {
     for by_timer in [false, true] {
         let _watchdog = Watchdog::new(format!("with a timer's message: {by_timer}"));
-        let clock = ManualClock::new();
-        clock.hold(true);
         // One for the zombie, one for what it leaves behind, and one for everybody else.
-        let runtime = Runtime::builder().workers(3).manual_clock(&clock);
-        let node = Node::builder().runtime(runtime).build().unwrap();
+        let (node, clock) = held(3);
         let go = Arc::new(AtomicBool::new(false));
-        let (entered, has_entered) = mpsc::channel();
         let (drops, is_dropped) = mpsc::channel();
         let mut heavy = Some(act({
             let heavy = Heavy { entered: drops, go: go.clone() };
@@ -105,22 +100,17 @@ fn messages_that_a_zombie_leaves_behind_hold_up_neither_its_end_nor_any_timer() 
         }));
         let in_mailbox = if by_timer { None } else { heavy.take() };
         let zombie = node.spawn(keeper().0).unwrap();
-        let wait_for = go.clone();
-        let stuck = act(move |ctx: &mut Ctx<Work>| {
+        let timed = act(move |ctx: &mut Ctx<Work>| {
             if let Some(heavy) = heavy {
                 ctx.send_after(Duration::from_secs(3600), heavy).unwrap();
             }
-            entered.send(()).unwrap();
-            spin_until(|| wait_for.load(Ordering::Acquire));
             Flow::Continue
         });
-        zombie.tell(stuck).unwrap();
-        has_entered.recv().unwrap();
+        zombie.tell(timed).unwrap();
+        let computing = compute(&zombie);
         in_mailbox.into_iter().for_each(|heavy| zombie.tell(heavy).unwrap());
         zombie.kill();
-        while zombie.join_timeout(Duration::from_millis(1)).unwrap().is_none() {
-            clock.advance(Duration::from_secs(6));
-        }
+        advance_until_dead(&zombie, &clock, Duration::from_secs(6));
         is_dropped.recv().unwrap();
         // It is being dropped, and time goes on.
         let (rings, rang) = mpsc::channel();
@@ -133,10 +123,9 @@ fn messages_that_a_zombie_leaves_behind_hold_up_neither_its_end_nor_any_timer() 
             Flow::Continue
         });
         let ringing = node.spawn(ringing).unwrap();
-        while ringing.join_timeout(Duration::from_millis(1)).unwrap().is_none() {
-            clock.advance(Duration::from_secs(1));
-        }
+        advance_until_dead(&ringing, &clock, Duration::from_secs(1));
         rang.recv().unwrap();
+        drop(computing);
         go.store(true, Ordering::Release);
         assert!(is_dropped.recv().is_err(), "it was dropped twice");
     }

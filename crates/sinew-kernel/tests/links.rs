@@ -5,16 +5,10 @@ mod kit;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
-use kit::{Work, keeper, local, spin_until, with_nodes};
+use kit::{Work, act, keeper, local, spin_until, with_nodes};
 use sinew_kernel::{
     ActorId, ActorRef, Ctx, Exit, ExitReason, Flow, Kind, Lifecycle, Message, NodeRef, Relation,
 };
-
-type Body = Box<dyn FnOnce(&mut Ctx<Work>) -> Flow + Send>;
-
-fn act(body: impl FnOnce(&mut Ctx<Work>) -> Flow + Send + 'static) -> Work {
-    Work::Do(Box::new(body) as Body)
-}
 
 /// Has an actor do something, and waits until it has.
 fn does<T: Send + 'static>(

@@ -12,7 +12,8 @@ use std::time::Duration;
 use kept::Kept;
 use sinew_core::payload::{Log, SystemPayload};
 use sinew_kernel::{
-    Actor, ActorId, ActorRef, Builder, Ctx, Flow, Kind, Level, LevelFilter, LocalNode, Message, Node, NodeRef,
+    Actor, ActorId, ActorRef, Builder, ChildSpec, Ctx, ExitReason, Flow, Kind, Level, LevelFilter, LocalNode,
+    Message, Node, NodeRef, Strategy,
 };
 use sinew_sched::{ManualClock, Runtime};
 
@@ -446,4 +447,19 @@ fn lines_of_a_node_that_ends_are_written_at_once() {
     assert!(kept.text().contains("the last word\n"), "{}", kept.text());
     reference.log(Level::Info, "after the end");
     assert!(kept.text().ends_with("after the end\n"), "{}", kept.text());
+}
+
+#[test]
+fn why_a_child_could_not_be_started_is_logged() {
+    let kept = Kept::default();
+    let node = Node::builder().log_to(kept.clone()).build().unwrap();
+    let idle = || node.actor().name("db").spawn_raw((), |(), _, _| Flow::Continue);
+    let holder = idle().unwrap().id();
+    let spec = ChildSpec::raw("a", || (), |(), _: &Message, _: &mut Ctx| Flow::Continue).name("db");
+    let supervisor = node.supervisor(Strategy::OneForOne).child(spec).start().unwrap();
+    assert_eq!(supervisor.join().unwrap(), ExitReason::RestartsExceeded);
+    let _ = node.shutdown(Duration::from_secs(5));
+    let line =
+        format!("[{}] child \"a\" cannot start: the name \"db\" is taken by actor {holder}", supervisor.id());
+    assert!(kept.text().contains(&line), "{}", kept.text());
 }

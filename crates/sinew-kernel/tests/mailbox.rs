@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use kit::{Hooked, Watchdog, Work, keeper, local, number, spin_until, wait, with_nodes};
+use kit::{Hooked, Watchdog, Work, block, keeper, local, number, spin_until, wait, with_nodes};
 use sinew_kernel::{ActorRef, ExitReason, Flow, Kind, Node, Policy, Process, Unsent, Why};
 use sinew_sched::{Reason, TaskDump, WaitKind, sleep, spawn_future, yield_now};
 
@@ -16,9 +16,7 @@ const CAPACITIES: [u32; 4] = [1, 2, 7, 1024];
 fn blocked(node: &Node, capacity: u32, policy: Policy) -> (ActorRef<Work>, kit::Numbers, kit::Key) {
     let (actor, numbers) = keeper();
     let actor = node.actor().mailbox(capacity).policy(policy).spawn(actor).unwrap();
-    let (work, key, entered) = wait();
-    actor.tell(work).unwrap();
-    entered.recv().unwrap();
+    let key = block(&actor);
     (actor, numbers, key)
 }
 

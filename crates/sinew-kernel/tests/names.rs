@@ -4,8 +4,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use sinew_kernel::{
-    ActorId, ActorRef, Flow, Kind, Lifecycle, Message, NameError, Node, NodeId, NodeRef, RegisterError,
-    Resolved, SpawnError, Unsent,
+    ActorId, ActorRef, Flow, Kind, Lifecycle, LookupError, Message, NameError, Node, NodeId, NodeRef,
+    Process, RegisterError, Resolved, SpawnError, Unsent,
 };
 use sinew_sched::Runtime;
 use sinew_sched::chan::oneshot;
@@ -256,21 +256,46 @@ fn a_message_is_sent_by_name_and_comes_back_if_there_is_nobody() {
     assert_eq!(error.message.payload.bytes(), b"three");
 }
 
-#[test]
-fn a_reference_is_found_by_name_or_id_if_the_type_is_the_actors() {
-    let node = Node::new();
-    let actor = node.actor().name("actor").spawn_process::<u32, _>(|process| {
+/// An actor that is called so, and ends with its first message.
+fn receives_one(node: &Node) -> ActorRef<u32> {
+    let actor = node.actor().name("actor").spawn_process(|process: &mut Process<u32>| {
         let _ = process.recv();
         Flow::Stop
     });
-    let actor = actor.unwrap();
-    assert!(node.lookup_as::<u64>("actor").is_none());
-    assert!(node.actor_ref::<u64>(actor.id()).is_none());
-    assert!(node.lookup_as::<u32>("nobody").is_none());
+    actor.unwrap()
+}
+
+#[test]
+fn a_reference_is_found_by_name_or_id_if_the_type_is_the_actors() {
+    let node = Node::new();
+    let actor = receives_one(&node);
     assert_eq!(node.actor_ref::<u32>(actor.id()).unwrap().id(), actor.id());
     node.lookup_as::<u32>("actor").unwrap().tell(1).unwrap();
     actor.join().unwrap();
-    assert!(node.lookup_as::<u32>("actor").is_none());
+}
+
+#[test]
+fn a_reference_that_is_not_had_says_whether_there_is_nobody_or_the_type_is_another() {
+    let node = Node::new();
+    let actor = receives_one(&node);
+    let id = actor.id();
+    let by_name = node.lookup_as::<u64>("actor").unwrap_err();
+    let other_type = |name| LookupError::OtherType { name, actor: id, wanted: "u64" };
+    assert_eq!(by_name, other_type(Some("actor".into())));
+    assert_eq!(node.actor_ref::<u64>(id).unwrap_err(), other_type(None));
+    let text = format!(
+        "actor {id}, called \"actor\", takes messages of another type than u64: \
+         ask for the type that it takes, or send to its id"
+    );
+    assert_eq!(by_name.to_string(), text);
+
+    let nobody = |name: &str| LookupError::UnknownName(name.into());
+    assert_eq!(node.lookup_as::<u32>("nobody").unwrap_err(), nobody("nobody"));
+    actor.tell(1).unwrap();
+    actor.join().unwrap();
+    assert_eq!(node.lookup_as::<u32>("actor").unwrap_err(), nobody("actor"));
+    assert_eq!(node.lookup_as::<u64>("actor").unwrap_err(), nobody("actor"));
+    assert_eq!(node.actor_ref::<u32>(id).unwrap_err(), LookupError::NoActor(id));
 }
 
 // N7

@@ -6,7 +6,7 @@ use std::io::{PipeReader, PipeWriter, Write, pipe};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use kit::{Hooked, Work, keeper, local, wait, with_nodes};
+use kit::{Hooked, Notes, Work, act, keeper, local, wait, with_nodes};
 use sinew_kernel::{
     Actor, ActorId, ActorRef, Ctx, Exit, ExitReason, Flow, Interest, Kind, LocalNode, Message, Payload,
     Process, Received,
@@ -192,20 +192,24 @@ fn an_event_overtakes_the_messages_that_were_taken_in_a_batch() {
     let actor = node.spawn(actor).unwrap();
     let me = actor.clone();
     (0..5).for_each(|n| actor.tell(Work::Number(n)).unwrap());
-    actor
-        .tell(Work::Do(Box::new(move |_| {
-            me.stop();
-            Flow::Continue
-        })))
-        .unwrap();
+    let acts = act(move |_| {
+        me.stop();
+        Flow::Continue
+    });
+    actor.tell(acts).unwrap();
     (5..20).for_each(|n| actor.tell(Work::Number(n)).unwrap());
     node.run_until_idle();
     assert_eq!(*numbers.lock().unwrap(), [0, 1, 2, 3, 4]);
     assert_eq!(node.dead_letter_count(), 15);
 }
 
-/// An actor that notes what it comes to, and has its exits told.
-fn noting(order: &Arc<Mutex<Vec<&'static str>>>) -> impl Actor<Msg = Work> + use<> {
+/// An actor on this thread that notes what it comes to, what it has noted, and the id of one that has ended.
+fn noting_and_a_dead_one() -> (LocalNode, ActorRef<Work>, Notes, ActorId) {
+    let (node, _clock) = local();
+    let dead = node.spawn(keeper().0).unwrap();
+    dead.kill();
+    node.run_until_idle();
+    let order = Notes::default();
     let (messages, exits) = (order.clone(), order.clone());
     let actor = Hooked::<Work>::new(move |work, ctx| match work {
         Work::Do(body) => body(ctx),
@@ -214,28 +218,23 @@ fn noting(order: &Arc<Mutex<Vec<&'static str>>>) -> impl Actor<Msg = Work> + use
             Flow::Continue
         }
     });
-    actor.exit_of(move |_: Exit, _| {
+    let actor = actor.exit_of(move |_: Exit, _| {
         exits.lock().unwrap().push("exit");
         Flow::Continue
-    })
+    });
+    let actor = node.spawn(actor).unwrap();
+    (node, actor, order, dead.id())
 }
 
 // P4
 #[test]
 fn an_exit_overtakes_the_messages_that_were_taken_in_a_batch() {
-    let (node, _clock) = local();
-    let dead = node.spawn(keeper().0).unwrap();
-    dead.kill();
-    node.run_until_idle();
-    let order = Arc::new(Mutex::new(Vec::new()));
-    let actor = node.spawn(noting(&order)).unwrap();
-    let dead = dead.id();
-    actor
-        .tell(Work::Do(Box::new(move |ctx| {
-            ctx.monitor(dead); // it is told at once
-            Flow::Continue
-        })))
-        .unwrap();
+    let (node, actor, order, dead) = noting_and_a_dead_one();
+    let acts = act(move |ctx| {
+        ctx.monitor(dead); // it is told at once
+        Flow::Continue
+    });
+    actor.tell(acts).unwrap();
     (0..9).for_each(|n| actor.tell(Work::Number(n)).unwrap());
     node.run_until_idle();
     assert_eq!(order.lock().unwrap()[..2], ["exit", "message"]);
@@ -244,20 +243,14 @@ fn an_exit_overtakes_the_messages_that_were_taken_in_a_batch() {
 // P3
 #[test]
 fn a_stop_does_not_overtake_an_exit() {
-    let (node, _clock) = local();
-    let dead = node.spawn(keeper().0).unwrap();
-    dead.kill();
-    node.run_until_idle();
-    let order = Arc::new(Mutex::new(Vec::new()));
-    let actor = node.spawn(noting(&order)).unwrap();
-    let (me, dead) = (actor.clone(), dead.id());
-    actor
-        .tell(Work::Do(Box::new(move |ctx| {
-            ctx.monitor(dead); // it is told at once
-            me.stop();
-            Flow::Continue
-        })))
-        .unwrap();
+    let (node, actor, order, dead) = noting_and_a_dead_one();
+    let me = actor.clone();
+    let acts = act(move |ctx| {
+        ctx.monitor(dead); // it is told at once
+        me.stop();
+        Flow::Continue
+    });
+    actor.tell(acts).unwrap();
     node.run_until_idle();
     assert!(actor.is_dead());
     assert_eq!(*order.lock().unwrap(), ["exit"]);

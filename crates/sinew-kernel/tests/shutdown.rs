@@ -2,11 +2,11 @@
 
 mod kit;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use kit::{Hooked, Notes, Watchdog, Work, keeper, noting, spin_until, wait};
+use kit::{Hooked, Notes, Watchdog, Work, block, compute, keeper, noting};
 use sinew_kernel::{ChildSpec, ExitReason, Flow, Node, Process, SpawnError, Strategy, Unsent};
 use sinew_sched::{Runtime, sleep};
 
@@ -109,8 +109,7 @@ fn a_shutdown_cancels_what_does_not_end_in_time() {
     assert_eq!(report.left, 0);
     assert_eq!(actor.join().unwrap(), ExitReason::Shutdown);
     assert!(deaf.is_dead());
-    let notes = notes.lock().unwrap();
-    assert_eq!((&notes[..3], notes.last()), (&["started", "handle", "refused"][..], Some(&"dropped")));
+    assert_eq!(*notes.lock().unwrap(), ["started", "handle", "refused", "dropped"]);
 }
 
 // H5
@@ -120,16 +119,7 @@ fn whoever_waits_for_an_actor_that_outlives_its_node_is_told() {
     let node = node(2);
     let (actor, _) = keeper();
     let actor = node.actor().mailbox(1).spawn(actor).unwrap();
-    let go = Arc::new(AtomicBool::new(false));
-    let (entered, has_entered) = mpsc::channel();
-    let wait_for = go.clone();
-    let spinner = move |_: &mut sinew_kernel::Ctx<Work>| {
-        entered.send(()).unwrap();
-        spin_until(|| wait_for.load(Ordering::Acquire));
-        Flow::Continue
-    };
-    actor.tell(Work::Do(Box::new(spinner))).unwrap();
-    has_entered.recv().unwrap();
+    let _computing = compute(&actor);
     actor.tell(Work::Number(1)).unwrap();
     let (joined, waiting) = (actor.clone(), actor.clone());
     let joiner = std::thread::spawn(move || joined.join().unwrap());
@@ -139,7 +129,6 @@ fn whoever_waits_for_an_actor_that_outlives_its_node_is_told() {
     assert_eq!(joiner.join().unwrap(), ExitReason::Killed);
     let why = sender.join().unwrap();
     assert!(matches!(why, Unsent::Stopped(ExitReason::Killed)), "{why}");
-    go.store(true, Ordering::Release);
 }
 
 // H6
@@ -178,9 +167,7 @@ fn dropping_a_node_shuts_it_down() {
     let node = node(2);
     let (actor, _) = keeper();
     let actor = node.spawn(actor).unwrap();
-    let (work, key, entered) = wait();
-    actor.tell(work).unwrap();
-    entered.recv().unwrap();
+    let key = block(&actor);
     key.open();
     drop(node);
     assert_eq!(actor.join().unwrap(), ExitReason::Shutdown);

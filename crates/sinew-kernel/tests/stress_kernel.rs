@@ -102,14 +102,14 @@ fn no_message_is_lost_in_a_tree_whose_actors_are_killed_at_random() {
                     let found = by_ref.lookup_as::<Job>(&format!("w-{number}-{worker}"));
                     if task > 0 {
                         for _ in 0..16 {
-                            let Some(actor) = &found else { break };
+                            let Ok(actor) = &found else { break };
                             let job =
                                 if random(&mut seed).is_multiple_of(4) { Job::Slow } else { Job::Quick };
                             if actor.tell_timeout(job, Duration::from_millis(1)).is_ok() {
                                 books.accepted.fetch_add(1, Ordering::Relaxed);
                             }
                         }
-                    } else if let Some(actor) = &found {
+                    } else if let Ok(actor) = &found {
                         match random(&mut seed) % 64 {
                             0 => drop(by_ref.lookup(&format!("s-{number}")).map(|id| by_ref.kill(id))),
                             1..20 => actor.kill(),

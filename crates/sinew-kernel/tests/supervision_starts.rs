@@ -269,3 +269,18 @@ fn a_supervisor_has_started_when_its_children_have_however_deep() {
         }
     }
 }
+
+// S21
+#[test]
+fn a_supervisor_with_a_child_that_cannot_be_is_refused() {
+    let lab = Lab::new();
+    let refused = |spec: ChildSpec| {
+        let supervisor = lab.node.supervisor(Strategy::OneForOne).child(lab.child("fine"));
+        supervisor.child(spec).start().map(|supervisor| supervisor.id()).unwrap_err()
+    };
+    assert!(matches!(refused(lab.child("a").name("")), SpawnError::BadName(_)));
+    assert!(matches!(refused(lab.child("a").name("/a//b")), SpawnError::BadName(_)));
+    assert_eq!(refused(lab.child("a").mailbox(0)), SpawnError::NoCapacity);
+    assert_eq!(refused(lab.child("fine")), SpawnError::DuplicateChild("fine".into()));
+    assert_eq!((lab.log().as_str(), lab.node.actor_count()), ("", 0));
+}

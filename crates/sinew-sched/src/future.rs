@@ -249,7 +249,7 @@ unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
         outcome = supervised.ended(core, outcome);
     }
     if P::CONFIGURED {
-        core.shared.names.lock().remove(&task.id());
+        core.shared.names.forget(task.id());
     }
     reach::forget(task.id()); // an earlier poll may have been asked for its control, on another core
     // SAFETY: the future was dropped, and the task is still ours.

@@ -51,7 +51,7 @@
 //!   `select.rs` what they have in common; `clock.rs`, `wheel.rs`, `timers.rs`, `countdown.rs` and
 //!   `time.rs` deal with time, `future.rs` and `sleep.rs` with futures, `blocking.rs` with calls that block their thread.
 //! - What is built on it: `reach.rs` (what is open around the code of a task), `timeout.rs`, `scope.rs`, `events.rs`.
-//! - What is seen of it: `notes.rs`, `counters.rs`, `dump/`.
+//! - What is seen of it: `notes.rs`, `names.rs`, `counters.rs`, `dump/`.
 
 #![warn(missing_docs)]
 
@@ -73,6 +73,7 @@ mod future;
 mod group;
 mod handle;
 mod join;
+mod names;
 pub mod net;
 mod notes;
 mod pace;

@@ -4,6 +4,8 @@ use std::fmt;
 use std::ptr;
 use std::time::Duration;
 
+use sinew_core::ActorId;
+use sinew_fiber::raw::name_actors_by;
 use sinew_fiber::{Level, Raised, Stack, StackError, StackSize};
 use sinew_sync::thread::{self, JoinHandle as ThreadHandle, Thread};
 use sinew_sync::{Arc, Mutex};
@@ -19,6 +21,7 @@ use crate::join::JoinHandle;
 use crate::shared::{MOST_WORKERS, Report, Shared};
 use crate::spawn::{Options, TaskBuilder, spawn_on};
 use crate::sysmon::{self, Sysmon};
+use crate::turn;
 use crate::worker::{self, Queues, Worker};
 
 /// The options of a runtime.
@@ -185,6 +188,7 @@ impl Builder {
         let mut shared = Shared::new(&queues, temporary, self.stack, clock, self.look_again);
         shared.blocking = Pool::new(self.blocking.clone());
         let shared: &'static Shared = Box::leak(Box::new(shared));
+        name_actors_by(|| ActorId::from_u64(turn::current_tag()));
         if let Some(signal) = self.dump_signal {
             signal::listen(signal, shared)?;
         }

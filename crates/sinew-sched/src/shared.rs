@@ -42,38 +42,32 @@
 //! that was ever alive at once.
 
 mod end;
+mod inbox;
 mod service;
 mod serving;
+mod sleep;
 
-use std::borrow::Cow;
 use std::collections::HashMap;
-use std::ptr;
 use std::time::Duration;
 
-use sinew_core::Instant;
 use sinew_fiber::{Level, StackSize};
-use sinew_sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
-};
-use sinew_sync::statics::{Mutex as OwnMutex, MutexGuard as OwnGuard, OnceLock};
-use sinew_sync::thread::{self, Thread};
-use sinew_sync::{Arc, Mutex, fence_after_rmw, fetch_to_write, park_timeout};
+use sinew_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use sinew_sync::statics::OnceLock;
+use sinew_sync::thread::Thread;
+use sinew_sync::{Mutex, fence_after_rmw};
 
 use crate::blocking::pool::{Limits, Pool};
 use crate::clock::Clock;
-use crate::counters::Own;
-use crate::dump::Request;
+use crate::names::Names;
 use crate::notes;
-use crate::placement::Watch;
 use crate::queues::{Injector, Steal};
-use crate::reactor::{Reactor, Server};
+use crate::reactor::Reactor;
 use crate::slots::{self, CHUNK, TaskId};
-use crate::sysmon::capture::Capture;
 use crate::task::{Task, TaskRef};
-use crate::timers::Timers;
 use crate::worker::{Queues, Stealers};
+pub(crate) use inbox::Inbox;
 pub(crate) use service::Slept;
-use service::{Duty, SysmonBed};
+use service::SysmonBed;
 
 /// How late another worker's timers are when somebody else rings them.
 pub(crate) const OVERDUE: Duration = Duration::from_millis(1);
@@ -148,8 +142,7 @@ pub(crate) struct Shared {
     closed: AtomicBool,
     /// The workers end when no task is left.
     stopping: AtomicBool,
-    /// The names of the tasks that have one and have not ended.
-    pub(crate) names: Mutex<HashMap<TaskId, Cow<'static, str>>>,
+    pub(crate) names: Names,
     /// Who waits for the last task to end.
     drained: Mutex<Option<Thread>>,
     /// The threads for calls that block.
@@ -169,105 +162,6 @@ impl Tick {
 
     pub(crate) fn next(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// A worker's queue for other threads, its bed, and its counts.
-#[repr(align(128))]
-pub(crate) struct Inbox {
-    head: AtomicPtr<Task>,
-    bed: AtomicU8,
-    /// The worker has lain down, and has found nothing since. Only the worker writes it.
-    idle: AtomicBool,
-    /// What the reactor last had for tasks when the worker slept there was for those of others alone. Only the worker
-    /// writes it.
-    serves_others: AtomicBool,
-    duty: Duty,
-    /// Who sleeps in the bed.
-    thread: OwnMutex<Option<Thread>>,
-    /// How many cores belong to the worker.
-    pub(crate) cores: AtomicUsize,
-    pub(crate) capture: Capture,
-    pub(crate) timers: Timers,
-    pub(crate) watch: Watch,
-    /// What the worker is asked for dumps.
-    pub(crate) requests: Mutex<Vec<Arc<Request>>>,
-    pub(crate) own: Own,
-}
-
-impl Inbox {
-    fn new(in_service: bool) -> Inbox {
-        Inbox {
-            head: AtomicPtr::new(ptr::null_mut()),
-            bed: AtomicU8::new(UP),
-            idle: AtomicBool::new(!in_service),
-            serves_others: AtomicBool::new(false),
-            duty: Duty::new(in_service),
-            thread: OwnMutex::new(None),
-            cores: AtomicUsize::new(0),
-            capture: Capture::new(),
-            timers: Timers::new(),
-            watch: Watch::new(),
-            requests: Mutex::new(Vec::new()),
-            own: Own::new(),
-        }
-    }
-
-    fn thread(&self) -> OwnGuard<'_, Option<Thread>> {
-        self.thread.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// True while the worker lies in its bed.
-    pub(crate) fn is_asleep(&self) -> bool {
-        self.bed.load(Ordering::Relaxed) != UP
-    }
-
-    /// True if there is nothing in the queue.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.head.load(Ordering::Relaxed).is_null()
-    }
-
-    /// Begins to fetch what it takes to put a task into the queue.
-    #[inline(always)]
-    pub(crate) fn fetch_to_push(&self) {
-        fetch_to_write(&raw const self.head);
-    }
-
-    /// Puts a task into the queue.
-    fn push(&self, task: &'static Task) {
-        // Mostly it is empty, and to look first would take the cache line twice.
-        let mut head = ptr::null_mut();
-        loop {
-            task.next.set(head);
-            let new = ptr::from_ref(task).cast_mut();
-            match self.head.compare_exchange_weak(head, new, Ordering::SeqCst, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(now) => head = now,
-            }
-        }
-    }
-
-    /// Takes everything that is in the queue, oldest first. False if there was nothing. The worker does this, and others
-    /// if it is stuck. Whoever sees that it is empty sees that the worker is up ([`Shared::clock_jumps`]).
-    pub(crate) fn drain(&self, mut each: impl FnMut(&'static Task)) -> bool {
-        if self.is_empty() {
-            return false;
-        }
-        let mut newest = self.head.swap(ptr::null_mut(), Ordering::AcqRel).cast_const();
-        let mut oldest: *const Task = ptr::null();
-        while !newest.is_null() {
-            // SAFETY: slots are never freed, and the link of a queued task is its queue's.
-            let task = unsafe { &*newest };
-            newest = task.next.replace(oldest);
-            oldest = task;
-        }
-        while !oldest.is_null() {
-            // SAFETY: as above; the link is read before the task is handed on.
-            let task: &'static Task = unsafe { &*oldest };
-            oldest = task.next.get();
-            each(task);
-        }
-        true
     }
 }
 
@@ -298,7 +192,7 @@ impl Shared {
             spawned_outside: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
-            names: Mutex::new(HashMap::new()),
+            names: Names::new(),
             drained: Mutex::new(None),
             blocking: Pool::new(Limits::default()),
             sysmon: SysmonBed::new(),
@@ -336,191 +230,6 @@ impl Shared {
         self.inboxes[worker].push(task);
         fence_after_rmw();
         self.wake(worker);
-    }
-
-    /// Wakes a worker, if one sleeps, for work that was just pushed.
-    #[inline]
-    pub(crate) fn wake_one(&self) {
-        fence(Ordering::SeqCst);
-        if sleepers(self.beds.load(Ordering::Relaxed)) > 0 {
-            self.wake_any();
-        }
-    }
-
-    #[cold]
-    fn wake_any(&self) {
-        let _ = (0..self.inboxes.len()).any(|worker| self.inboxes[worker].takes_all() && self.wake(worker));
-    }
-
-    pub(crate) fn wake_all(&self) {
-        fence(Ordering::SeqCst);
-        for worker in 0..self.inboxes.len() {
-            self.wake(worker);
-        }
-    }
-
-    /// Has all workers look at their requests.
-    pub(crate) fn ask_all(&self) {
-        let asked = self.inboxes.iter().filter(|inbox| !inbox.requests.lock().is_empty());
-        asked.for_each(|inbox| inbox.watch.ask());
-        self.wake_all();
-    }
-
-    fn wake(&self, worker: usize) -> bool {
-        let inbox = &self.inboxes[worker];
-        if inbox.bed.load(Ordering::Acquire) == UP {
-            return false;
-        }
-        match inbox.bed.swap(UP, Ordering::AcqRel) {
-            PARKED => {
-                let thread = inbox.thread().clone();
-                thread.expect("a worker that sleeps has said who it is").unpark();
-            }
-            SERVING => self.reactor.get().expect("one that serves has a reactor").wake(),
-            _ => return false,
-        }
-        true
-    }
-
-    /// A worker that looked everywhere has found nothing.
-    pub(crate) fn found_nothing(&self) {
-        let in_vain = self.in_vain.load(Ordering::Relaxed);
-        self.in_vain.store(in_vain.saturating_add(1), Ordering::Relaxed);
-    }
-
-    /// A worker has taken work from another.
-    pub(crate) fn found_something(&self) {
-        if self.in_vain.load(Ordering::Relaxed) != 0 {
-            self.in_vain.store(0, Ordering::Relaxed);
-        }
-    }
-
-    /// How often in a row getting up was in vain, at most 14.
-    pub(crate) fn in_vain(&self) -> u32 {
-        self.in_vain.load(Ordering::Relaxed).min(14)
-    }
-
-    /// `worker`, which was idle, has found something. True if no other works.
-    pub(crate) fn goes_to_work(&self, worker: usize) -> bool {
-        self.inboxes[worker].idle.store(false, Ordering::Relaxed);
-        !self.another_works(worker)
-    }
-
-    fn another_works(&self, worker: usize) -> bool {
-        let mut others = self.inboxes.iter().enumerate().filter(|(index, _)| *index != worker);
-        others.any(|(_, inbox)| !inbox.idle.load(Ordering::Relaxed))
-    }
-
-    /// Sleeps until there is something for `worker` to do, or until `alarm`, when its next timer is due.
-    pub(crate) fn sleep(&self, worker: usize, alarm: Option<Instant>) {
-        self.sleep_for(worker, alarm, None);
-    }
-
-    /// The same, for at most `limit`.
-    pub(crate) fn sleep_for(&self, worker: usize, alarm: Option<Instant>, limit: Option<Duration>) {
-        let inbox = &self.inboxes[worker];
-        let leaves = self.leaves_reactor(worker);
-        let mut server = self.reactor.get().filter(|_| !leaves).and_then(|reactor| reactor.serve());
-        let beds = self.lie_down(inbox, if server.is_some() { SERVING } else { PARKED });
-        let (own, takes_all) =
-            (!inbox.is_empty() || inbox.watch.is_asked() || self.has_ended(), inbox.takes_all());
-        let anywhere = self.has_movable();
-        let work = own || anywhere && takes_all || leaves && self.is_left_alone(worker);
-        if !work && (anywhere || !self.clock_jumps(beds, server.as_mut())) {
-            let look = if leaves || self.another_works(worker) {
-                Some(LOOK_AGAIN)
-            } else {
-                self.until_overdue(worker)
-            };
-            let limits = [self.until(alarm), limit, look.filter(|_| self.look_again && takes_all)];
-            let timeout = limits.into_iter().flatten().min();
-            match (&mut server, timeout) {
-                (_, Some(timeout)) if timeout.is_zero() => (),
-                (Some(server), timeout) => _ = server.wait(timeout),
-                (None, Some(timeout)) => park_timeout(timeout),
-                (None, None) => {
-                    while inbox.bed.load(Ordering::Acquire) != UP {
-                        thread::park();
-                    }
-                }
-            }
-        }
-        self.get_up(inbox);
-        if let Some(server) = server {
-            self.tell(inbox, server);
-        }
-    }
-
-    /// Puts a worker, whose inbox this is, to bed, and returns the word of the beds. The fence is one of two pairs, both
-    /// with [`Shared::wake_one`]: the worker sees what was pushed before it, and who had gone to work.
-    fn lie_down(&self, inbox: &Inbox, bed: u8) -> u64 {
-        inbox.thread().get_or_insert_with(thread::current);
-        inbox.idle.store(true, Ordering::Relaxed);
-        inbox.bed.store(bed, Ordering::Release); // whoever sees it sees the thread
-        let beds = self.beds.fetch_add(1, Ordering::AcqRel) + 1;
-        fence(Ordering::SeqCst);
-        beds
-    }
-
-    fn get_up(&self, inbox: &Inbox) {
-        inbox.bed.store(UP, Ordering::Relaxed);
-        self.beds.fetch_add(GOT_UP - 1, Ordering::SeqCst);
-        fence_after_rmw(); // one of a pair, with `sleep_as_sysmon`
-        self.wake_sysmon();
-    }
-
-    /// True if there is something in a queue that any worker takes from.
-    fn has_movable(&self) -> bool {
-        let queued = |queues: &Stealers| !queues.new.is_empty() || !queues.woken.is_empty();
-        !self.injector.is_empty() || self.stealers.iter().any(queued)
-    }
-
-    /// How long to sleep until `alarm`. On a manual clock, whose time does not pass by itself, whoever moves it wakes
-    /// everybody.
-    fn until(&self, alarm: Option<Instant>) -> Option<Duration> {
-        let now = self.clock.now();
-        match (&self.clock, alarm?) {
-            (Clock::Manual(_), alarm) if alarm > now => None,
-            (_, alarm) => Some(alarm - now),
-        }
-    }
-
-    /// How long it takes until a timer of another worker is late: if that worker got up for it and is stuck, somebody has to
-    /// look.
-    fn until_overdue(&self, worker: usize) -> Option<Duration> {
-        let others = self.inboxes.iter().enumerate().filter(|(index, _)| *index != worker);
-        let next = others.filter_map(|(_, inbox)| inbox.timers.next()).min();
-        self.until(next.map(|next| next + OVERDUE)).map(|overdue| overdue.max(LOOK_AGAIN))
-    }
-
-    /// Moves a manual clock to the next deadline of all, if everybody sleeps, nothing is queued and nobody waits for a
-    /// blocking call; `beds` is what
-    /// [`Shared::lie_down`] returned. If somebody has got up since, an inbox may be empty that was not, and a timer may
-    /// have rung or be missing: whoever lies down last looks again.
-    ///
-    /// News that the reactor has comes first. Only who serves it knows that there is none: any other has that one get up,
-    /// which is last then.
-    fn clock_jumps(&self, beds: u64, server: Option<&mut Server>) -> bool {
-        let Clock::Manual(clock) = &self.clock else { return false };
-        let idle = self.nobody_is_up(beds) && self.inboxes.iter().all(Inbox::is_empty);
-        let next = self.inboxes.iter().filter_map(|inbox| inbox.timers.next()).min();
-        let held = clock.is_held() || self.blocking.is_awaited();
-        fence(Ordering::SeqCst);
-        let Some(next) = next else { return false };
-        if !idle || self.beds.load(Ordering::Relaxed) != beds || held {
-            return false;
-        }
-        if server.is_none() && self.reactor.get().is_some() {
-            let serves = |inbox: &Inbox| inbox.bed.load(Ordering::Acquire) == SERVING;
-            let server = self.inboxes.iter().position(serves);
-            server.into_iter().for_each(|server| _ = self.wake(server));
-            return false;
-        }
-        let news = server.is_some_and(|server| server.wait(Some(Duration::ZERO)));
-        if !news {
-            clock.jump_to(next);
-        }
-        true
     }
 
     /// Takes tasks that have not started and may run anywhere from `worker`, which is stuck.

@@ -313,7 +313,7 @@ impl TaskBuilder {
             scope.admit(task);
         }
         if let Some(name) = name {
-            shared.names.lock().insert(task.id(), name);
+            shared.names.insert(task.id(), name);
         }
         shared.admit(task);
         if pinned {
@@ -435,7 +435,7 @@ where
         outcome = supervised.ended(core, outcome);
     }
     if named {
-        core.shared.names.lock().remove(&task.id());
+        core.shared.names.forget(task.id());
     }
     // SAFETY: the body was taken out, so nothing is there; the task is still ours.
     unsafe { task.end::<T>(outcome) };

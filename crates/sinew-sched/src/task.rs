@@ -24,8 +24,10 @@
 //!
 //! Models: `task_settles_who_frees`, `task_end_wakes_its_joiner`, `task_end_against_a_joiner_that_gives_up`.
 
+mod table;
+
 use std::cell::{Cell, UnsafeCell};
-use std::mem::{self, MaybeUninit};
+use std::mem::MaybeUninit;
 use std::panic::Location;
 use std::ptr;
 
@@ -36,7 +38,6 @@ use sinew_sync::atomic::{AtomicPtr, Ordering};
 use sinew_sync::statics;
 
 use crate::core::Core;
-use crate::events::Told;
 use crate::notes::Notes;
 use crate::scope::Children;
 use crate::shared::Shared;
@@ -44,6 +45,8 @@ use crate::slots::TaskId;
 use crate::spawn::Options;
 use crate::state::StateWord;
 use crate::wait::{Node, TOLD, Waiter};
+use table::RAISED;
+pub(crate) use table::{Table, drop_result, never_again, never_blocks, no_options, no_tag};
 
 /// Bytes of a body or result that lie in the slot itself.
 const INLINE: usize = 40;
@@ -86,26 +89,6 @@ pub(crate) enum Settled {
 }
 
 type AtomicTable = statics::AtomicPtr<Table>;
-
-/// What runs, and how its result is taken; one table per type of body.
-pub(crate) struct Table {
-    pub(crate) kind: Kind,
-    /// There are options.
-    pub(crate) configured: bool,
-    /// Runs the body that lies in the slot, or polls it, and puts the result, or what ended it, in its place.
-    pub(crate) run: unsafe fn(&'static Task, &Core) -> Ran,
-    /// Drops the result, or what ended the task; none if there is nothing to drop.
-    pub(crate) drop_result: Option<unsafe fn(&'static Task)>,
-    /// Finds the options of a body that has not ended; null if it has none.
-    pub(crate) options: unsafe fn(&Task) -> *const Options,
-    /// Tells a body that runs in turns that its turn blocks.
-    pub(crate) blocks: unsafe fn(&'static Task),
-    /// What a body that runs in turns says that it is.
-    pub(crate) tag: unsafe fn(&'static Task) -> u64,
-    /// The type of the body, and its size.
-    pub(crate) type_name: fn() -> &'static str,
-    pub(crate) size: usize,
-}
 
 const _: () = assert!(sinew_sync::MODEL || size_of::<Task>() == 128, "two cache lines");
 
@@ -481,140 +464,5 @@ const fn fits<V>() -> bool {
     size_of::<V>() <= INLINE && align_of::<V>() <= 8
 }
 
-/// The table of a task that ended with a signal, which is in its storage instead of a result. So a small result
-/// needs no allocation.
-static RAISED: Table = Table {
-    kind: Kind::Thunk,
-    configured: false,
-    run: never_again,
-    drop_result: Some(drop_raised),
-    options: no_options,
-    blocks: never_blocks,
-    tag: no_tag,
-    type_name: || "",
-    size: 0,
-};
-
-pub(crate) unsafe fn never_again(_: &'static Task, _: &Core) -> Ran {
-    unreachable!("a task that has ended does not run");
-}
-
-/// Drops what a task ended with, which nobody has asked for. A failure is told, unless a supervisor was.
-///
-/// # Safety
-///
-/// The caller frees the task, and what it was raised with was not taken.
-unsafe fn drop_raised(task: &'static Task) {
-    // SAFETY: the caller's promise.
-    let raised = unsafe { task.take_raised() };
-    if !raised.is_cancelled() && !raised.value.is::<Told>() {
-        eprintln!("task {} failed, and nobody joins it: {raised:#}", task.id());
-    }
-}
-
-/// What drops a result of type `T`.
-pub(crate) const fn drop_result<T>() -> Option<unsafe fn(&'static Task)> {
-    /// # Safety
-    ///
-    /// The caller frees the task, and its result, of type `T`, was not taken.
-    unsafe fn drop_it<T>(task: &'static Task) {
-        // SAFETY: the caller's promise.
-        drop(unsafe { task.take::<T>() });
-    }
-    if fits::<T>() && !mem::needs_drop::<T>() { None } else { Some(drop_it::<T>) }
-}
-
-/// A body that does not run in turns is not asked.
-///
-/// # Safety
-///
-/// None is needed.
-pub(crate) unsafe fn never_blocks(_: &'static Task) {}
-
-/// A body that does not run in turns.
-///
-/// # Safety
-///
-/// None is needed.
-pub(crate) unsafe fn no_tag(_: &'static Task) -> u64 {
-    0
-}
-
-/// A body without options.
-///
-/// # Safety
-///
-/// None is needed.
-pub(crate) unsafe fn no_options(_: &Task) -> *const Options {
-    ptr::null()
-}
-
 #[cfg(test)]
-mod tests {
-    use sinew_sync::atomic::AtomicUsize;
-    use sinew_sync::{Arc, model, thread};
-
-    use super::*;
-    use crate::dump::WaitKind;
-    use crate::join::{detach, enter, take_back};
-    use crate::notes::What;
-
-    fn task() -> &'static Task {
-        Box::leak(Box::new(Task::new(0)))
-    }
-
-    /// The end of a task against the drop of its handle: exactly one of the two frees the slot.
-    #[test]
-    fn exactly_one_of_task_and_handle_frees_the_slot() {
-        model("task_settles_who_frees", || {
-            let task = task();
-            let ending = thread::spawn(move || matches!(task.settle(), Settled::Detached));
-            let handle_frees = !detach(task, ptr::null_mut());
-            assert_ne!(ending.join().unwrap(), handle_frees);
-        });
-    }
-
-    /// The end of a task against a thread that waits for it: it is woken, and sees what the task left.
-    #[test]
-    fn whoever_waits_for_the_end_of_a_task_is_woken() {
-        model("task_end_wakes_its_joiner", || {
-            let (task, result) = (task(), Arc::new(AtomicUsize::new(0)));
-            let joiner = {
-                let result = result.clone();
-                thread::spawn(move || {
-                    let node = Node::new(0);
-                    if enter(task, &node) {
-                        assert!(node.wait(None, What::of(WaitKind::Join)).unwrap());
-                    }
-                    result.load(Ordering::Relaxed)
-                })
-            };
-            result.store(7, Ordering::Relaxed);
-            if let Settled::Waits(waiter) = task.settle() {
-                waiter.wake();
-            }
-            assert_eq!(joiner.join().unwrap(), 7);
-        });
-    }
-
-    /// A waiter that gives up, because of its deadline or because it is cancelled, against the end of the task: it has
-    /// taken its node back, or it is told; and the task knows which.
-    #[test]
-    fn a_node_is_taken_back_or_told() {
-        for detaches in [false, true] {
-            model("task_end_against_a_joiner_that_gives_up", move || {
-                let task = task();
-                let ending = thread::spawn(move || task.settle());
-                let node = Node::new(0);
-                let word = if detaches { DETACHED } else { ptr::null_mut() };
-                let entered = enter(task, &node);
-                let taken_back = entered && take_back(task, &node, word);
-                match ending.join().unwrap() {
-                    Settled::Waits(_) => assert!(entered && !taken_back && node.is_told()),
-                    Settled::Detached => assert!(taken_back && detaches && !node.is_told()),
-                    Settled::Kept => assert!(!node.is_told() && (!entered || taken_back && !detaches)),
-                }
-            });
-        }
-    }
-}
+mod tests;

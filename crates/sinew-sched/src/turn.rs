@@ -12,6 +12,7 @@
 
 use std::any::type_name;
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::mem;
 use std::ptr;
 
@@ -50,7 +51,8 @@ pub trait Turn: Send + 'static {
         type_name::<Self>()
     }
 
-    /// A number that says who it is to code that it runs ([`current_tag`]). Must not block or panic.
+    /// A number that says who it is to code that it runs ([`current_tag`]): of an actor its id, by which it is told if it overflows its
+    /// stack. Async-signal-safe: it must not block, panic or allocate.
     fn tag(&self) -> u64 {
         0
     }
@@ -126,6 +128,20 @@ impl Handle {
     }
 }
 
+impl Handle {
+    /// Has dumps and reports of the runtime ask `names` what tasks are called that run in turns: it is given tasks of all kinds,
+    /// and names those that it knows. The first that is set stays.
+    ///
+    /// It is called by any thread, while workers are stuck, too: it must not wait for a task, nor take a lock that is held while
+    /// one runs.
+    pub fn name_turns_by<F>(self, names: F)
+    where
+        F: Fn(&[TaskId]) -> HashMap<TaskId, String> + Send + Sync + 'static,
+    {
+        self.0.names.set_of_turns(Box::new(names));
+    }
+}
+
 /// Suspends the turn that runs until `is_told`, which is looked at after every [wake-up](Waker::wake), or until `deadline`:
 /// then it is false.
 ///
@@ -168,6 +184,11 @@ pub fn announce_idle() {
 #[inline]
 pub fn current() -> Option<TaskId> {
     worker::current_task().map(Task::id)
+}
+
+/// True if the task that runs the caller was killed.
+pub fn is_killed() -> bool {
+    worker::current_task().is_some_and(|task| task.word.level() == Some(Level::Kill))
 }
 
 /// Cancels or kills a task in two steps, for whoever has its handle under a lock: this one only says it in the task's word. The

@@ -290,7 +290,15 @@ fn what_a_supervised_task_raises_may_panic_when_it_is_shown_or_dropped() {
     let events = Events::new();
     let shown = runtime.task().supervisor(&events).spawn(|| error(Value::error(BadText)));
     assert!(shown.join().map(|(): ()| ()).is_err());
-    let dropped = runtime.task().supervisor(&Events::new()).spawn(|| error(Value::new(Panics)));
+    // What it raises is for nobody: else it would be dropped, and panic, where the events are.
+    let gone = Arc::new(AtomicBool::new(false));
+    let (events, is_gone) = (Events::new(), gone.clone());
+    let dropped = runtime.task().supervisor(&events).spawn(move || {
+        spin_until(&is_gone);
+        error(Value::new(Panics))
+    });
+    drop(events);
+    gone.store(true, Ordering::Release);
     assert!(dropped.join().map(|(): ()| ()).is_err());
     ends_well(runtime);
 }

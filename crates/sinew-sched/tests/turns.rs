@@ -3,10 +3,12 @@
 mod support;
 
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use sinew_sched::chan::oneshot;
 use sinew_sched::turn::{self, After, Turn, Waker};
 use sinew_sched::{ManualClock, Raised, Runtime, WaitKind, sleep, yield_now};
 use support::{spin_until, with_runtime, with_runtimes};
@@ -261,4 +263,28 @@ fn code_knows_whose_turn_it_runs_in_until_the_body_is_dropped() {
         assert_eq!(runtime.run(turn::current_tag).unwrap(), 0, "a task that does not run in turns");
     });
     assert_eq!(turn::current_tag(), 0, "no task at all");
+}
+
+#[test]
+fn whoever_names_turns_is_asked_for_what_has_no_name_of_its_own() {
+    with_runtimes(|runtime| {
+        let handle = runtime.handle();
+        let idle = |turn| if turn == 0 { After::Idle } else { After::Ended };
+        let [one, other] = [(); 2].map(|()| handle.spawn_turn(|_| Body { seen: Arc::default(), turn: idle }));
+        let (key, mut gate) = oneshot::channel::<()>();
+        let thunk = handle.task().name("thunk").spawn(move || gate.recv().is_err());
+        handle.name_turns_by({
+            let (one, thunk) = (one.id(), thunk.id());
+            move |tasks| {
+                assert!([one, thunk].iter().all(|task| tasks.contains(task)));
+                HashMap::from([(one, "the one".to_owned()), (thunk, "not so".to_owned())])
+            }
+        });
+        let dump = runtime.dump();
+        let name = |id| dump.tasks.iter().find(|task| task.id == id).unwrap().name.as_deref();
+        let names = [name(one.id()), name(other.id()), name(thunk.id())];
+        assert_eq!(names, [Some("the one"), None, Some("thunk")]);
+        drop(key);
+        [one, other].iter().for_each(|turns| turns.cancel());
+    });
 }

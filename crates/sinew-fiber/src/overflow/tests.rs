@@ -3,6 +3,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::Output;
 
+use sinew_core::NodeId;
 use sinew_sync::statics::{AtomicBool, AtomicUsize, Ordering};
 
 use super::*;
@@ -16,10 +17,12 @@ fn describe(address: usize) -> Option<Overflowed> {
     let guard = GUARD_START.load(Ordering::Relaxed)..GUARD_END.load(Ordering::Relaxed);
     let name = "par\"ser";
     guard.contains(&address).then_some(Overflowed {
+        is_task: false,
         name: name.as_ptr(),
         name_length: name.len(),
         id: 12,
         size: 16 << 10,
+        actor: ActorId::NOBODY,
     })
 }
 
@@ -227,20 +230,32 @@ fn a_thread_frees_the_alternate_stack_that_it_was_given() {
     });
 }
 
+fn line_about(is_task: bool, name: &str, id: u64, size: usize, actor: ActorId) -> String {
+    let (name_length, name) = (name.len(), if name.is_empty() { ptr::null() } else { name.as_ptr() });
+    let line = Line::about(&Overflowed { is_task, name, name_length, id, size, actor });
+    String::from_utf8(line.bytes[..line.length].to_vec()).unwrap()
+}
+
+#[test]
+fn what_runs_in_an_actor_is_told_with_the_id_of_the_actor() {
+    let actor = ActorId::new(NodeId(1), 42);
+    let text = line_about(true, "", 7, 256 << 10, actor);
+    assert!(text.starts_with("sinew: task #7 of actor 1.42 overflowed its stack of 256 KiB: "), "{text}");
+    let text = line_about(false, "parser", 7, 256 << 10, actor);
+    assert!(text.starts_with("sinew: fiber \"parser\" (#7) of actor 1.42 overflowed its stack"), "{text}");
+}
+
 #[test]
 fn a_fiber_without_a_name_is_called_by_its_number() {
-    let line = Line::about(&Overflowed { name: ptr::null(), name_length: 0, id: u64::MAX, size: 1 << 20 });
-    let text = std::str::from_utf8(&line.bytes[..line.length]).unwrap();
+    let text = line_about(false, "", u64::MAX, 1 << 20, ActorId::NOBODY);
     assert!(text.starts_with("sinew: fiber #18446744073709551615 overflowed its stack of 1 MiB: "), "{text}");
     assert!(text.ends_with("\n"));
 }
 
 #[test]
 fn a_long_name_is_cut_and_the_advice_stays() {
-    let name = "n".repeat(1000);
-    let line =
-        Line::about(&Overflowed { name: name.as_ptr(), name_length: name.len(), id: 0, size: 1020 << 20 });
-    let text = std::str::from_utf8(&line.bytes[..line.length]).unwrap();
-    assert!(text.contains("n\" (#0) overflowed its stack of 1020 MiB: give it"), "{text}");
+    let actor = ActorId::new(NodeId(u32::MAX), u32::MAX);
+    let text = line_about(true, &"n".repeat(1000), u64::MAX, 1020 << 20, actor);
+    assert!(text.contains("n\" (#18446744073709551615) of actor 4294967295.4294967295 overflowed"), "{text}");
     assert!(text.ends_with("box what is large\n"), "{text}");
 }

@@ -5,6 +5,7 @@ use std::mem;
 use std::panic::Location;
 
 use sinew_core::{ActorId, ExitReason};
+use sinew_sched::chan::oneshot;
 use sinew_sync::Arc;
 
 use super::{BURIED, Cell, Entry, Head, Lane, Life, More, Phase, untyped};
@@ -33,7 +34,7 @@ pub(crate) trait AnyCell: Send + Sync {
 
     /// Asks it to end, and says how long it may take. None if it has ended, or is leaving; and one that may take no time at all is
     /// not asked.
-    fn ask_to_end(&self, reason: ExitReason, drain: bool) -> Option<Patience>;
+    fn ask_to_end(&self, reason: ExitReason) -> Option<Patience>;
 
     /// Does something with its life, under its lock: `what` runs no foreign code, and takes no other lock.
     fn with_life(&self, what: &mut dyn FnMut(&mut Life));
@@ -42,9 +43,9 @@ pub(crate) trait AnyCell: Send + Sync {
     /// still takes the place of a reason that is none.
     fn close(&self, reason: ExitReason) -> bool;
 
-    /// The step to leaving, if nothing is left in its mailbox: whoever makes it gets what is to be freed. The actor ends for the
-    /// reason for which it was closed, if it was, else for this one.
-    fn bury(&self, reason: &ExitReason) -> Burial;
+    /// The step to leaving, if nothing is left in its mailbox, and it has no children or is not to wait for them: whoever makes it
+    /// gets what is to be freed. The actor ends for the reason for which it was closed, if it was, else for this one.
+    fn bury(&self, reason: &ExitReason, waits: bool) -> Burial;
 
     /// For onlookers.
     fn see(&self) -> Seen;
@@ -54,6 +55,8 @@ pub(crate) trait AnyCell: Send + Sync {
 pub(crate) enum Burial {
     /// These come first; then it is to be tried again. Its mailbox is closed for good, and those in it are dead letters.
     Left(Left),
+    /// These are to end first, and whoever waits for that is told when the last has; then it is to be tried again.
+    Children { children: Vec<ActorId>, killed: bool, childless: oneshot::Receiver<()> },
     /// It is leaving.
     Leaving(Buried),
     /// It was leaving before.
@@ -141,26 +144,20 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
         })
     }
 
-    fn ask_to_end(&self, reason: ExitReason, drain: bool) -> Option<Patience> {
+    fn ask_to_end(&self, reason: ExitReason) -> Option<Patience> {
         let mut state = self.lock();
         let patience = state.life.more.as_ref().map_or(Patience::Node, |more| more.patience);
         if patience == Patience::NONE {
             return Some(patience);
         }
-        let mut refused = None;
-        if drain && state.life.phase < Phase::Ending {
-            state.life.set_reason(reason.clone());
-            refused = state.mail.close();
-        }
         let put = match reason {
-            ExitReason::Shutdown => state.mail.put_stop(if drain { Stop::Drain } else { Stop::Now }).ok(),
-            reason => state.mail.put_event(Lane::Event(Event::Stop { reason, drain })).ok(),
+            ExitReason::Shutdown => state.mail.put_stop(Stop::Now).ok(),
+            reason => state.mail.put_event(Lane::Event(Event::Stop { reason, drain: false })).ok(),
         };
         self.set_flags(&state.mail);
         // One that drops what was left in its mailbox has to get done with that.
         let ends = put.is_some() || state.life.phase < Phase::Leaving;
         drop(state);
-        self.give_back(refused);
         if put == Some(true) {
             self.head.waker.wake();
         }
@@ -184,13 +181,15 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
         state.life.phase = Phase::Ending;
         state.life.set_reason(reason);
         let refused = state.mail.close();
+        let goes_on = state.life.more.as_mut().map(|more| mem::take(&mut more.goes_on));
         self.set_flags(&state.mail);
         drop(state);
+        drop(goes_on); // it does not
         self.give_back(refused);
         true
     }
 
-    fn bury(&self, reason: &ExitReason) -> Burial {
+    fn bury(&self, reason: &ExitReason, waits: bool) -> Burial {
         let mut state = self.lock();
         if state.life.phase >= Phase::Leaving {
             return Burial::Done;
@@ -215,6 +214,15 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
                 lane.into_iter().for_each(|event| head.discard(event));
             });
             return Burial::Left(Left { mail, timers });
+        }
+        if let Some(more) = &mut state.life.more
+            && waits
+            && !more.children.is_empty()
+        {
+            let (sender, childless) = oneshot::channel();
+            more.childless = Some(sender);
+            let children = more.children.iter().copied().collect();
+            return Burial::Children { children, killed: more.killed, childless };
         }
         self.set_flag(BURIED);
         let begun = self.head.handled();

@@ -7,7 +7,7 @@ use sinew_core::{ActorId, ExitReason, Restart};
 use super::spec::ChildSpec;
 use crate::actor_ref::ActorRef;
 use crate::ask::Reply;
-use crate::error::{AskError, JoinError};
+use crate::error::{AskError, JoinError, LookupError};
 
 /// What a supervisor is asked for.
 pub(crate) enum Command {
@@ -172,10 +172,9 @@ impl SupervisorRef {
     pub fn child_ref<M: Send + 'static>(&self, key: &str) -> Result<ActorRef<M>, SupervisorError> {
         let id = self.0.ask(|reply| Command::Child(key.into(), reply))??;
         let id = id.ok_or_else(|| SupervisorError::NotRunning(key.into()))?;
-        let node = self.0.node();
-        node.actor_ref(id).ok_or_else(|| match node.0.table.get(id) {
-            Some(_) => SupervisorError::OtherType(key.into(), std::any::type_name::<M>()),
-            None => SupervisorError::NotRunning(key.into()),
+        self.0.node().actor_ref(id).map_err(|error| match error {
+            LookupError::OtherType { wanted, .. } => SupervisorError::OtherType(key.into(), wanted),
+            _ => SupervisorError::NotRunning(key.into()),
         })
     }
 

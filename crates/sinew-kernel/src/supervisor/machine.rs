@@ -27,6 +27,8 @@
 //! Models: `supervisor_stop_against_restart`, `supervisor_stop_against_delayed_restart`,
 //! `supervisor_stop_against_start_of_child`.
 
+mod commands;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
@@ -34,7 +36,7 @@ use sinew_core::{
     ActorId, ExitReason, Failure, Instant, Intensity, Restart, RestartDelay, RestartHistory, Strategy,
 };
 
-use super::command::{ChildCounts, ChildInfo, ChildState, Command, SupervisorError};
+use super::command::{Command, SupervisorError};
 use super::spec::ChildSpec;
 use crate::actor::{Body, Flow};
 use crate::ask::Reply;
@@ -59,8 +61,8 @@ pub(crate) struct Machine {
     next_place: Place,
     keys: HashMap<Box<str>, Place>,
     ids: HashMap<ActorId, Place>,
-    /// A key that two of the first children have.
-    pub(super) duplicate: Option<Box<str>>,
+    /// Why the first children cannot be as they are described.
+    pub(super) fault: Option<SpawnError>,
     to_stop: BTreeSet<Place>,
     to_start: BTreeSet<Place>,
     /// The child that starts in turn.
@@ -161,7 +163,7 @@ impl Machine {
             next_place: 0,
             keys: HashMap::new(),
             ids: HashMap::new(),
-            duplicate: None,
+            fault: None,
             to_stop: BTreeSet::new(),
             to_start: BTreeSet::new(),
             starting: None,
@@ -173,9 +175,10 @@ impl Machine {
             has_started: false,
         };
         for spec in specs {
-            match machine.add(spec) {
+            let added = spec.check().and_then(|()| machine.add(spec).map_err(SpawnError::DuplicateChild));
+            match added {
                 Ok(place) => drop(machine.to_start.insert(place)),
-                Err(key) => machine.duplicate = Some(key),
+                Err(fault) => machine.fault = Some(fault),
             }
         }
         machine
@@ -214,10 +217,6 @@ impl Machine {
 
     fn child(&mut self, place: Place) -> &mut Child {
         self.children.get_mut(&place).expect("places are those of children")
-    }
-
-    fn place(&self, key: &str) -> Result<Place, SupervisorError> {
-        self.keys.get(key).copied().ok_or_else(|| SupervisorError::NoChild(key.into()))
     }
 
     /// Children are restarted without regard to the others.
@@ -270,7 +269,7 @@ impl Machine {
             && let Some(id) = child.id()
             && let Some(cell) = ctx.cell.head.node.table.get(id)
         {
-            stop::stop(&*cell, ExitReason::Shutdown, false);
+            stop::stop(&*cell, ExitReason::Shutdown);
         }
     }
 
@@ -287,6 +286,7 @@ impl Machine {
             }
             Err(error) => {
                 child.run = Run::Failing;
+                ctx.cell.head.node.log.say_no_start(ctx, &child.spec.key, &error);
                 // A node that shuts down is about to stop this supervisor.
                 if matches!(error, SpawnError::ShuttingDown | SpawnError::ParentEnded(_)) {
                     child.asked = Asked::ByCommand;
@@ -415,125 +415,6 @@ impl Machine {
             all.into_iter().for_each(|place| self.ask_to_end(place, Asked::InTurn, ctx));
         }
     }
-
-    /// Starts a child that is down, and tells whoever asked how that went.
-    fn start_for(
-        &mut self,
-        place: Place,
-        new: bool,
-        asked: Reply<Result<ActorId, SupervisorError>>,
-        ctx: &Ctx<'_, Command>,
-    ) {
-        self.child(place).answers().start = Some((asked, new));
-        if self.is_one_for_one() && self.is_settled() {
-            self.start(place, ctx);
-        } else {
-            self.to_start.insert(place);
-        }
-    }
-
-    fn start_child(
-        &mut self,
-        spec: ChildSpec,
-        asked: Reply<Result<ActorId, SupervisorError>>,
-        ctx: &Ctx<'_, Command>,
-    ) {
-        if self.ending.is_some() {
-            return asked.send(Err(SupervisorError::Ending));
-        }
-        match self.add(spec) {
-            Ok(place) => self.start_for(place, true, asked, ctx),
-            Err(key) => asked.send(Err(SupervisorError::Exists(key))),
-        }
-    }
-
-    fn restart_child(
-        &mut self,
-        key: &str,
-        asked: Reply<Result<ActorId, SupervisorError>>,
-        ctx: &Ctx<'_, Command>,
-    ) {
-        match self.place_of_stopped(key) {
-            Ok(place) => self.start_for(place, false, asked, ctx),
-            Err(error) => asked.send(Err(error)),
-        }
-    }
-
-    fn delete_child(&mut self, key: &str, ctx: &Ctx<'_, Command>) -> Result<(), SupervisorError> {
-        let place = self.place_of_stopped(key)?;
-        self.remove(place, ctx);
-        Ok(())
-    }
-
-    /// A child that does not run, and is not about to.
-    fn place_of_stopped(&mut self, key: &str) -> Result<Place, SupervisorError> {
-        let place = self.place(key)?;
-        if self.ending.is_some() {
-            return Err(SupervisorError::Ending);
-        }
-        let is_stopped = matches!(self.child(place).run, Run::Down) && !self.to_start.contains(&place);
-        if is_stopped { Ok(place) } else { Err(SupervisorError::NotStopped(key.into())) }
-    }
-
-    fn terminate_child(
-        &mut self,
-        key: &str,
-        asked: Reply<Result<(), SupervisorError>>,
-        ctx: &Ctx<'_, Command>,
-    ) {
-        let place = match self.place(key) {
-            Ok(place) => place,
-            Err(error) => return asked.send(Err(error)),
-        };
-        self.to_start.remove(&place);
-        let child = self.child(place);
-        if child.will_end() {
-            child.answers().stop.push(asked);
-            return self.ask_to_end(place, Asked::ByCommand, ctx);
-        }
-        let mut new = child.spec.restart == Restart::Temporary;
-        if let Some((starts, is_new)) = child.take_start_answer() {
-            starts.send(Err(SupervisorError::Failed(ExitReason::Shutdown)));
-            new |= is_new;
-        }
-        if let Run::Waiting(ticket, timer) = child.run {
-            child.run = Run::Down;
-            self.forget((ticket, timer), ctx);
-        }
-        if new {
-            self.remove(place, ctx);
-        }
-        asked.send(Ok(()));
-    }
-
-    fn which_children(&self) -> Vec<ChildInfo> {
-        let info = |(place, child): (&Place, &Child)| ChildInfo {
-            key: child.spec.key.clone(),
-            id: child.id(),
-            state: match child.run {
-                _ if child.asked != Asked::No => ChildState::Stopping,
-                Run::Up(..) => ChildState::Running,
-                Run::Starting(_) | Run::Failing => ChildState::Starting,
-                Run::Waiting(..) => ChildState::Waiting,
-                Run::Down if self.to_start.contains(place) => ChildState::Waiting,
-                Run::Down => ChildState::Stopped,
-            },
-            restart: child.spec.restart,
-            restarts: child.starts.saturating_sub(1),
-            last_exit: child.last_exit.clone(),
-            is_supervisor: child.spec.is_supervisor,
-        };
-        self.children.iter().map(info).collect()
-    }
-
-    fn count_children(&self) -> ChildCounts {
-        let children = self.children.values();
-        ChildCounts {
-            specs: self.children.len(),
-            active: self.ids.len(),
-            supervisors: children.filter(|child| child.spec.is_supervisor).count(),
-        }
-    }
 }
 
 impl Body for Machine {
@@ -546,25 +427,14 @@ impl Body for Machine {
     }
 
     fn started(&mut self, ctx: &mut Ctx<Command>) -> Flow {
-        match &self.duplicate {
-            Some(key) => Flow::Exit(Failure::new(SpawnError::DuplicateChild(key.clone()).to_string()).into()),
+        match &self.fault {
+            Some(fault) => Flow::Exit(Failure::new(fault.to_string()).into()),
             None => self.step(ctx),
         }
     }
 
     fn message(&mut self, command: Command, ctx: &mut Ctx<Command>) -> Flow {
-        match command {
-            Command::StartChild(spec, asked) => self.start_child(*spec, asked, ctx),
-            Command::RestartChild(key, asked) => self.restart_child(&key, asked, ctx),
-            Command::TerminateChild(key, asked) => self.terminate_child(&key, asked, ctx),
-            Command::DeleteChild(key, asked) => asked.send(self.delete_child(&key, ctx)),
-            Command::WhichChildren(asked) => asked.send(self.which_children()),
-            Command::CountChildren(asked) => asked.send(self.count_children()),
-            Command::Child(key, asked) => {
-                asked.send(self.place(&key).map(|place| self.child(place).id()));
-            }
-            Command::WhenStarted(asked) => self.waits.push(asked),
-        }
+        self.obey(command, ctx);
         self.step(ctx)
     }
 

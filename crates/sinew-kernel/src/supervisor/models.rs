@@ -68,8 +68,8 @@ fn supervisor_stop_against_restart() {
         let stops = {
             let supervisor = supervisor.clone();
             thread::spawn(move || {
-                stop::stop(&*supervisor.0, ExitReason::Shutdown, false);
-                stop::stop(&*supervisor.0, ExitReason::Shutdown, false);
+                stop::stop(&*supervisor.0, ExitReason::Shutdown);
+                stop::stop(&*supervisor.0, ExitReason::Shutdown);
             })
         };
         run(node, &turns, &supervisor);
@@ -101,7 +101,7 @@ fn supervisor_stop_against_delayed_restart() {
         };
         let stops = {
             let supervisor = supervisor.clone();
-            thread::spawn(move || stop::stop(&*supervisor.0, ExitReason::Shutdown, false))
+            thread::spawn(move || stop::stop(&*supervisor.0, ExitReason::Shutdown))
         };
         run(node, &turns, &supervisor);
         clock.join().unwrap();
@@ -122,7 +122,7 @@ fn supervisor_stop_against_start_of_child() {
         };
         let stops = {
             let supervisor = supervisor.clone();
-            thread::spawn(move || stop::stop(&*supervisor.0, ExitReason::Shutdown, false))
+            thread::spawn(move || stop::stop(&*supervisor.0, ExitReason::Shutdown))
         };
         run(node, &turns, &supervisor);
         stops.join().unwrap();

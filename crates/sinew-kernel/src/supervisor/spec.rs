@@ -21,6 +21,7 @@ use crate::error::SpawnError;
 use crate::event::Exit;
 use crate::mailbox::Policy;
 use crate::message::Message;
+use crate::names;
 use crate::process::Process;
 use crate::spawn::Spawn;
 use crate::stop::Patience;
@@ -178,6 +179,14 @@ impl ChildSpec {
     pub fn policy(mut self, policy: Policy) -> ChildSpec {
         self.policy = policy;
         self
+    }
+
+    /// That it could be started.
+    pub(super) fn check(&self) -> Result<(), SpawnError> {
+        if self.mailbox == Some(0) {
+            return Err(SpawnError::NoCapacity);
+        }
+        Ok(self.name.as_deref().map_or(Ok(()), names::check)?)
     }
 
     /// Spawns the child.

@@ -11,9 +11,9 @@ use super::{Idle, exits, model_of_node, node};
 use crate::ActorRef;
 use crate::actor::{Actor, Flow};
 use crate::ask::Reply;
-use crate::cell::Phase;
+use crate::cell::{AnyCell, Phase};
 use crate::ctx::Ctx;
-use crate::end::{bury, demonitor, give_up, link, monitor};
+use crate::end::{bury, demonitor, end_without, give_up, link, monitor};
 use crate::error::{AskError, SpawnError};
 use crate::event::Relation;
 use crate::mailbox::Taken;
@@ -167,7 +167,8 @@ fn end_of_parent_against_spawn() {
                     while node.actor_count() < actors {
                         thread::yield_now();
                     }
-                    bury(&*parent.0, &ExitReason::Killed);
+                    let parent: Arc<dyn AnyCell> = parent.0.clone();
+                    drop(end_without(&parent));
                 })
             };
             let child = node.actor().child_of(parent.id()).spawn(Idle);
@@ -177,6 +178,34 @@ fn end_of_parent_against_spawn() {
                 Err(error) => assert!(matches!(error, SpawnError::ParentEnded(_))),
             }
         }
+    });
+}
+
+/// A parent whose children end meanwhile waits for the last of them, and no longer.
+#[test]
+fn end_waits_for_children() {
+    model_of_node("end_waits_for_children", || {
+        let node = node();
+        let parent = node.spawn(Idle).unwrap();
+        let children = [(); 2].map(|()| node.actor().child_of(parent.id()).spawn(Idle).unwrap());
+        let end = ends(&parent);
+        let children = children.map(|child| (ends(&child), child));
+        end.join().unwrap();
+        assert!(parent.is_dead());
+        assert!(children.iter().all(|(_, child)| child.is_dead()));
+        children.into_iter().for_each(|(end, _)| end.join().unwrap());
+    });
+}
+
+/// A parent does not wait for a child that was refused.
+#[test]
+fn end_against_refused_child() {
+    model_of_node("end_against_refused_child", || {
+        let node = node();
+        let parent = node.actor().name("parent").spawn(Idle).unwrap();
+        let end = ends(&parent);
+        assert!(node.actor().child_of(parent.id()).name("parent").spawn(Idle).is_err());
+        end.join().unwrap();
     });
 }
 

@@ -15,13 +15,13 @@ use sinew_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use sinew_sync::thread::{self, Thread};
 use sinew_sync::{Arc, Mutex, ShortLock, model};
 
+use crate::ActorRef;
 use crate::actor::{Actor, Flow};
 use crate::cell::AnyCell;
 use crate::ctx::Ctx;
 use crate::event::{Event, Exit, MonitorId, Relation};
 use crate::mailbox::{Mail, Policy, Put, Refused, Stop, Taken};
 use crate::node::{Lifecycle, LocalNode, Node};
-use crate::{ActorRef, stop};
 
 /// What the lane is for a request to stop.
 const STOP: u32 = 100;
@@ -383,7 +383,7 @@ fn send_against_stop_and_lookup() {
         let stopper = {
             let cell = actor.0.clone();
             thread::spawn(move || {
-                stop::stop(&*cell, ExitReason::Shutdown, true);
+                cell.drain();
                 cell.close(ExitReason::Shutdown)
             })
         };

@@ -124,7 +124,7 @@ fn expired(actor: &ActorRef<u32>) -> u64 {
         let Some(Lane::Event(Event::Notice(notice))) = event else { return expired };
         if let Some(message) = notice.message(&*actor.0) {
             expired += Expired::decode(message.payload.bytes()).unwrap().expirations;
-            actor.0.owe(&mut actor.0.lock(), notice);
+            actor.0.owe(notice);
             actor.0.settle();
         }
     }

@@ -1,10 +1,11 @@
 //! What tests of the core share: nodes of several sizes, actors made of closures, gates, and a watchdog.
 #![allow(dead_code, reason = "no test program uses all of it")]
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use sinew_kernel::{Actor, Ctx, Exit, ExitReason, Flow, LocalNode, Node};
+use sinew_kernel::{Actor, ActorRef, Ctx, Exit, ExitReason, Flow, LocalNode, Node};
 use sinew_sched::chan::oneshot;
 use sinew_sched::{ManualClock, Runtime};
 
@@ -181,6 +182,37 @@ pub(crate) fn wait() -> (Work, Key, std::sync::mpsc::Receiver<()>) {
     (Work::Wait(entered, gate), key, has_entered)
 }
 
+/// Has an actor block, and waits until it does.
+pub(crate) fn block(actor: &ActorRef<Work>) -> Key {
+    let (work, key, entered) = wait();
+    actor.tell(work).unwrap();
+    entered.recv().unwrap();
+    key
+}
+
+/// An actor computes, and never blocks, until this is dropped.
+pub(crate) struct Computing(Arc<AtomicBool>);
+
+impl Drop for Computing {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Has an actor compute, and waits until it does.
+pub(crate) fn compute(actor: &ActorRef<Work>) -> Computing {
+    let over = Arc::new(AtomicBool::new(false));
+    let (computing, (entered, has_entered)) = (Computing(over.clone()), std::sync::mpsc::channel());
+    let computes = act(move |_| {
+        entered.send(()).unwrap();
+        spin_until(|| over.load(Ordering::Acquire));
+        Flow::Continue
+    });
+    actor.tell(computes).unwrap();
+    has_entered.recv().unwrap();
+    computing
+}
+
 pub(crate) type Numbers = Arc<Mutex<Vec<u64>>>;
 
 /// An actor that keeps the numbers that it handles.
@@ -228,6 +260,14 @@ pub(crate) fn noting(notes: &Notes) -> Hooked<Work> {
     })
     .stopping(move |_, _| note(&c, "stopping"))
     .dropped(move || note(&d, "dropped"))
+}
+
+/// A node on this thread whose clock is moved by hand, with an actor that notes what is called.
+pub(crate) fn noted() -> (LocalNode, ManualClock, ActorRef<Work>, Notes) {
+    let ((node, clock), notes) = (local(), Notes::default());
+    clock.hold(true);
+    let actor = node.spawn(noting(&notes)).unwrap();
+    (node, clock, actor, notes)
 }
 
 pub(crate) fn number(work: Work) -> u64 {

@@ -5,8 +5,8 @@
 //! at one moment ([`crate::notes`]), all of them at different ones. What was not the same from the beginning to the end of
 //! a look is left out.
 //!
-//! The locks that it takes, of the lists of slots and names, are held by others for some instructions only, and never
-//! while code of a task runs.
+//! The locks that it takes, of the lists of slots and names and of whoever [names turns](crate::names), are held by others for
+//! some instructions only, and never while code of a task runs.
 
 mod backtrace;
 mod json;

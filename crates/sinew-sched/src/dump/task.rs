@@ -68,7 +68,7 @@ pub struct Wait {
 pub struct TaskDump {
     /// Its number.
     pub id: TaskId,
-    /// Its name, if it has one and has not ended.
+    /// Its name, if it has one and has not ended. That of an actor says which it is.
     pub name: Option<String>,
     /// The type of its body: of a task that was spawned with a closure, that of the closure. Empty if it has ended.
     pub type_name: &'static str,
@@ -102,10 +102,9 @@ impl Shared {
         let now = self.clock.coarse();
         let slots = self.chunks().into_iter().flatten();
         let mut tasks: Vec<TaskDump> = slots.filter_map(|task| self.look(task, now)).collect();
-        let names = self.names.lock();
-        if !names.is_empty() {
-            tasks.iter_mut().for_each(|task| task.name = names.get(&task.id).map(|name| name.to_string()));
-        }
+        let ids: Vec<TaskId> = tasks.iter().map(|task| task.id).collect();
+        let mut names = self.names.of(&ids);
+        tasks.iter_mut().for_each(|task| task.name = names.remove(&task.id));
         tasks
     }
 
@@ -146,7 +145,7 @@ impl Shared {
         let Seen { id, notified, .. } = seen;
         let wait = noted.map(wait_of);
         let (fibers, backtrace) = (Vec::new(), Vec::new());
-        let name = None; // which has a lock, taken once for all
+        let name = None; // looked up once for all
         let table = task.seen_table();
         let task_dump = TaskDump {
             id,

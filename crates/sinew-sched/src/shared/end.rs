@@ -10,6 +10,7 @@ use super::{ENDED, MOST_REPORTED, Report, Shared};
 use crate::clock::{Clock, system_now};
 use crate::counters::Own;
 use crate::dump::signal;
+use crate::slots::TaskId;
 use crate::task::{DONE, Task};
 
 impl Shared {
@@ -97,9 +98,9 @@ impl Shared {
         if left > 0 {
             let live = self.chunks().into_iter().flatten().filter(|task| task.state.is_live());
             let unfinished = live.filter(|task| task.join.load(Ordering::Relaxed) != DONE).map(Task::id);
-            let names = self.names.lock();
-            let named = unfinished.map(|id| (id, names.get(&id).map(|name| name.clone().into_owned())));
-            tasks.extend(named.take(MOST_REPORTED));
+            let unfinished: Vec<TaskId> = unfinished.take(MOST_REPORTED).collect();
+            let mut names = self.names.of(&unfinished);
+            tasks.extend(unfinished.into_iter().map(|id| (id, names.remove(&id))));
         }
         Report { left, tasks, blocking: self.blocking.counts().running }
     }

@@ -1,7 +1,11 @@
-use sinew_sync::{Arc, model};
+use std::ptr;
+
+use sinew_core::Instant;
+use sinew_sync::{Arc, model, thread};
 
 use super::*;
 use crate::clock::ManualClock;
+use crate::dump::Request;
 use crate::reach::Frame;
 use crate::timers::{Alarm, Ring};
 

@@ -24,7 +24,7 @@ pub enum Diagnostic {
 pub struct Stall {
     /// The task.
     pub task: TaskId,
-    /// Its name, if it has one.
+    /// Its name, if it has one. That of an actor says which it is.
     pub name: Option<String>,
     /// The number of its worker.
     pub worker: usize,
@@ -49,7 +49,7 @@ pub struct Deadlock {
     pub holders: Vec<String>,
     /// How many tasks wait.
     pub left: u64,
-    /// Which, and their names. At most 100.
+    /// Which, and their names; those of actors say which they are. At most 100.
     pub tasks: Vec<(TaskId, Option<String>)>,
     /// What the runtime is doing, as [`Runtime::dump`](crate::Runtime::dump) says.
     pub dump: String,

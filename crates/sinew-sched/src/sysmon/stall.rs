@@ -103,9 +103,12 @@ impl Stalls {
     fn answered(&mut self, worker: usize, now: Instant, task: TaskId, addresses: Vec<usize>) {
         let (turn, Asked::Yes { since, .. }) = self.asked[worker] else { return };
         self.asked[worker] = (turn, Asked::Done);
-        let name = self.shared.names.lock().get(&task).map(|name| name.clone().into_owned());
         let backtrace: Vec<Frame> = addresses.into_iter().flat_map(resolve).collect();
         let site = Stall::site_of(&backtrace);
+        if site.as_ref().is_some_and(|site| self.told.contains(site)) {
+            return;
+        }
+        let name = self.shared.names.of(&[task]).remove(&task);
         let key = site.clone().or_else(|| name.clone()).unwrap_or_default();
         if self.told.len() < MOST_SITES && self.told.insert(key) {
             let stall = Stall { task, name, worker, ran_for: now - since, site, backtrace };

@@ -1,6 +1,7 @@
-//! A pool of workers in plain blocking code: tasks take jobs from a shared list, some jobs fail, one is too slow.
+//! A queue of jobs in plain blocking code: each job is a task of its own, so one that fails costs itself alone, and one that
+//! is too slow is killed.
 //!
-//! `cargo run -p sinew-sched --example worker_pool`
+//! `cargo run -p sinew-sched --example job_queue`
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
