@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use kept::Kept;
 use kit::{Hooked, Notes, Watchdog, Work, act, block, gate, keeper, local, noting, spin_until, with_nodes};
-use sinew_kernel::{ActorRef, Ctx, Exit, ExitReason, Flow, JoinError, Lifecycle, Node, SpawnError, Why};
+use sinew_kernel::{
+    ActorRef, Ctx, Exit, ExitReason, Flow, JoinError, Lifecycle, Node, Relation, SpawnError, Why,
+};
 use sinew_sched::Runtime;
 
 fn message_of(reason: &ExitReason) -> &str {
@@ -219,11 +221,15 @@ fn children_end_with_their_parent_and_the_parent_is_told_of_theirs() {
         children[0].tell(act(|_| panic!("a child"))).unwrap();
         let exit = told.recv().unwrap();
         assert_eq!((exit.actor, message_of(&exit.reason)), (children[0].id(), "a child"));
+        children[1].tell(act(|_| Flow::Stop)).unwrap();
+        let exit = told.recv().unwrap();
+        let of_child =
+            Exit { actor: children[1].id(), reason: ExitReason::Normal, relation: Relation::Child };
+        assert_eq!(exit, of_child);
         parent.stop();
         assert_eq!(parent.join().unwrap(), ExitReason::Shutdown);
-        for child in &children[1..] {
-            assert_eq!(child.join().unwrap(), ExitReason::Shutdown);
-        }
+        assert_eq!(children[2].join().unwrap(), ExitReason::Shutdown);
+        assert!(told.try_recv().is_err(), "once each");
     });
 }
 

@@ -188,6 +188,27 @@ fn a_killed_process_unwinds_where_it_waits() {
     assert_eq!(noted.try_iter().collect::<Vec<_>>(), ["unwound"]);
 }
 
+// R7
+#[test]
+fn a_kill_against_a_process_that_begins_to_wait_unwinds_it_all_the_same() {
+    for workers in [1, 2, 8] {
+        let _watchdog = Watchdog::new(format!("{workers} workers"));
+        // None is given up, however long it takes.
+        let node = Node::builder().runtime(Runtime::builder().workers(workers)).stop_timeout(Duration::MAX);
+        let node = node.build().unwrap();
+        for round in 0..kit::rounds(1_000) {
+            let (notes, noted) = mpsc::channel();
+            let process = node.actor().spawn_process(waiting(notes)).unwrap();
+            (0..round % 50).for_each(|_| std::thread::yield_now());
+            process.kill();
+            assert_eq!(process.join().unwrap(), ExitReason::Killed);
+            // One that was killed before it ran has nothing to unwind.
+            let noted: Vec<_> = noted.try_iter().collect();
+            assert!(noted.is_empty() || noted == ["waits", "unwound"], "{noted:?}");
+        }
+    }
+}
+
 #[test]
 fn a_message_that_a_process_was_looking_at_when_it_failed_is_a_dead_letter() {
     with_nodes(|node| {

@@ -171,7 +171,7 @@ fn a_supervisor_may_be_the_child_of_any_actor() {
         type Msg = ();
         fn started(&mut self, ctx: &mut Ctx<()>) -> Flow {
             let log = self.0.clone();
-            let child = ChildSpec::new("leaf", move || Probe::new("leaf", &log));
+            let child = ChildSpec::new("leaf", move || Probe::new("leaf", &log)).name("leaf");
             ctx.supervisor(Strategy::OneForOne).max_restarts(0, SECOND).child(child).start().unwrap();
             Flow::Continue
         }
@@ -183,13 +183,22 @@ fn a_supervisor_may_be_the_child_of_any_actor() {
             Flow::Continue
         }
     }
-    let lab = Lab::new();
-    let owner = lab.node.spawn(Owner(lab.log.clone())).unwrap();
-    lab.node.run_until_idle();
-    owner.stop();
-    lab.node.run_until_idle();
-    assert_eq!(lab.log(), "+leaf -leaf");
-    assert_eq!(lab.node.actor_count(), 0);
+    for fails in [false, true] {
+        let lab = Lab::new();
+        let owner = lab.node.spawn(Owner(lab.log.clone())).unwrap();
+        lab.node.run_until_idle();
+        assert_eq!(lab.log(), "+leaf");
+        if fails {
+            let leaf = lab.node.lookup_as::<Order>("leaf").unwrap();
+            lab.run(move || leaf.tell(Order::Panic).unwrap());
+            assert_eq!(lab.log(), ExitReason::RestartsExceeded.name(), "it is told of the supervisor's end");
+            assert_eq!(lab.node.actor_count(), 1);
+        }
+        owner.stop();
+        lab.node.run_until_idle();
+        assert_eq!(lab.log(), if fails { "" } else { "-leaf" });
+        assert_eq!(lab.node.actor_count(), 0);
+    }
 }
 
 // H8
