@@ -63,12 +63,12 @@ const STEPS: [Step; 13] = [
     Step { name: "doctests", about: "the examples in the API documentation", run: steps::doctests },
     Step {
         name: "release-tests",
-        about: "the tests of sinew-fiber and sinew-sched with optimisation",
+        about: "the tests of sinew-fiber, sinew-sched and sinew-kernel with optimisation",
         run: steps::release_tests,
     },
     Step {
         name: "valgrind",
-        about: "the same tests under valgrind's memcheck, without an error",
+        about: "the tests of sinew-fiber and sinew-sched under valgrind's memcheck, without an error",
         run: valgrind::check,
     },
     Step { name: "snippets", about: "the Rust code in README.md and docs/", run: snippets::check },
