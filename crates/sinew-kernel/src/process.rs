@@ -218,10 +218,14 @@ impl<M: Send + 'static> Drop for Process<'_, M> {
         if self.kept.is_empty() {
             return;
         }
+        let head = &self.ctx.cell.head;
         let kept = self.kept.drain(..).filter_map(|item| match item {
             (Received::Message(message), Origin::Queue) => Some(Entry::Typed(message)),
             (Received::Raw(message), Origin::Queue) => Some(Entry::Raw(Box::new(Queued::uncounted(message)))),
-            _ => None,
+            (received, _) => {
+                head.discard(received);
+                None
+            }
         });
         self.ctx.cell.put_back(kept.collect());
     }

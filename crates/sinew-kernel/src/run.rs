@@ -275,11 +275,15 @@ impl<B: Body> Turn for Run<B> {
             let reason = failure::reason(raised);
             self.cell.close(asked.unwrap_or(reason));
         }
-        let (reason, killed) = (self.cell.reason(), self.cell.was_killed() || turn::is_killed());
+        let (reason, killed) = {
+            let life = &self.cell.lock().life;
+            (life.reason(), life.more.as_ref().is_some_and(|more| more.killed))
+        };
         let mut body = self.body.borrow_mut();
         // One that has not started does not stop.
         if graceful
             && !killed
+            && !turn::is_killed()
             && !self.cell.head.starts()
             && let Some(body) = &mut *body
         {
