@@ -493,6 +493,15 @@ impl<M, E: From<Stop>> Mail<M, E> {
         Some(Refused(waiting))
     }
 
+    /// Closes it for good, if there is nothing in it, not even memory.
+    pub(crate) fn seal_empty(&mut self) -> bool {
+        let is_empty = self.queue.capacity() == 0 && self.rest.is_none();
+        if is_empty {
+            (self.closed, self.door, self.taken) = (true, Door::Sealed, 0);
+        }
+        is_empty
+    }
+
     /// Takes everything out, for good. None if there is nothing, not even memory.
     pub(crate) fn drain(&mut self) -> Option<(VecDeque<M>, VecDeque<E>)> {
         (self.closed, self.door) = (true, Door::Sealed);

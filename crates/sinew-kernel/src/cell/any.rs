@@ -211,6 +211,17 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
             state.life.set_reason(reason.clone());
         }
         let reason = state.life.reason();
+        if state.life.more.is_none() && state.mail.seal_empty() {
+            // Nobody has to do with it, and it leaves nothing behind.
+            self.set_flag(BURIED);
+            state.life.phase = Phase::Dead;
+            let task = state.life.task.take();
+            drop(state);
+            drop(task);
+            let begun = self.head.handled();
+            self.head.node.books.close(begun, self.head.take_failed());
+            return Burial::Leaving(Buried { reason, begun, more: None });
+        }
         let refused = state.mail.close();
         let (queue, lane) = state.mail.drain().unwrap_or_default();
         let timers = state.life.more.as_mut().map(|more| mem::take(&mut more.services.timers));
