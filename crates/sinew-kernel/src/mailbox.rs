@@ -493,13 +493,9 @@ impl<M, E: From<Stop>> Mail<M, E> {
         Some(Refused(waiting))
     }
 
-    /// Closes it for good, if there is nothing in it, not even memory.
-    pub(crate) fn seal_empty(&mut self) -> bool {
-        let is_empty = self.queue.capacity() == 0 && self.rest.is_none();
-        if is_empty {
-            (self.closed, self.door, self.taken) = (true, Door::Sealed, 0);
-        }
-        is_empty
+    /// True if there is nothing in it, in either lane, and nobody waits for room.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty() && self.rest.is_none()
     }
 
     /// Takes everything out, for good. None if there is nothing, not even memory.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use kit::{Hooked, Watchdog, Work, act, compute, keeper, spin_until, wait};
+use kit::{Hooked, Watchdog, Work, act, block, compute, keeper, spin_until, wait};
 use sinew_kernel::{ActorRef, Ctx, Exit, ExitReason, Flow, Node};
 use sinew_sched::{ManualClock, Runtime};
 
@@ -131,20 +131,24 @@ fn messages_that_a_zombie_leaves_behind_hold_up_neither_its_end_nor_any_timer() 
     }
 }
 
-/// Has an actor end by itself with a message in its mailbox whose destructor does not return before it is told to.
-fn left_behind(node: &Node) -> (ActorRef<Work>, Arc<AtomicBool>) {
+/// A message whose destructor says that it runs, and does not return before it is told to.
+fn heavy() -> (Work, mpsc::Receiver<()>, Arc<AtomicBool>) {
     let go = Arc::new(AtomicBool::new(false));
-    let (drops, is_dropped) = mpsc::channel();
-    let actor = node.spawn(keeper().0).unwrap();
-    let (gate, key, entered) = wait();
-    actor.tell(gate).unwrap();
-    entered.recv().unwrap();
-    actor.tell(act(|_| Flow::Stop)).unwrap();
-    let heavy = Heavy { entered: drops, go: go.clone() };
-    let left = act(move |_| {
+    let (entered, is_dropped) = mpsc::channel();
+    let heavy = Heavy { entered, go: go.clone() };
+    let message = act(move |_| {
         drop(heavy);
         Flow::Continue
     });
+    (message, is_dropped, go)
+}
+
+/// Has an actor end by itself with a message in its mailbox whose destructor does not return before it is told to.
+fn left_behind(node: &Node) -> (ActorRef<Work>, Arc<AtomicBool>) {
+    let actor = node.spawn(keeper().0).unwrap();
+    let key = block(&actor);
+    actor.tell(act(|_| Flow::Stop)).unwrap();
+    let (left, is_dropped, go) = heavy();
     actor.tell(left).unwrap();
     key.open();
     is_dropped.recv().unwrap();
@@ -156,10 +160,7 @@ fn left_behind(node: &Node) -> (ActorRef<Work>, Arc<AtomicBool>) {
 fn an_actor_that_cannot_drop_what_is_left_in_its_mailbox_is_stopped_and_killed_like_any_other() {
     for stops in [false, true] {
         let _watchdog = Watchdog::new(format!("by a stop: {stops}"));
-        let clock = ManualClock::new();
-        clock.hold(true);
-        let runtime = Runtime::builder().workers(2).manual_clock(&clock);
-        let node = Node::builder().runtime(runtime).build().unwrap();
+        let (node, clock) = held(2);
         let (actor, go) = left_behind(&node);
         assert!(!actor.is_dead());
         if stops {
@@ -167,9 +168,7 @@ fn an_actor_that_cannot_drop_what_is_left_in_its_mailbox_is_stopped_and_killed_l
         } else {
             actor.kill()
         }
-        while actor.join_timeout(Duration::from_millis(1)).unwrap().is_none() {
-            clock.advance(Duration::from_secs(6));
-        }
+        advance_until_dead(&actor, &clock, Duration::from_secs(6));
         assert_eq!(node.zombies(), [actor.id()]);
         assert_eq!(node.dead_letter_count(), 1);
         go.store(true, Ordering::Release);
@@ -183,7 +182,16 @@ fn messages_that_are_left_behind_hold_up_no_shutdown() {
     for running in [false, true] {
         let _watchdog = Watchdog::new(format!("in a handler: {running}"));
         let node = Node::builder().runtime(Runtime::builder().workers(2)).build().unwrap();
-        let (actor, go) = if running { computing(&node) } else { left_behind(&node) };
+        let (actor, go, _computing) = if running {
+            let actor = node.spawn(keeper().0).unwrap();
+            let computing = compute(&actor);
+            let (left, _, go) = heavy();
+            actor.tell(left).unwrap();
+            (actor, go, Some(computing))
+        } else {
+            let (actor, go) = left_behind(&node);
+            (actor, go, None)
+        };
         let joins = actor.clone();
         let joiner = std::thread::spawn(move || joins.join().unwrap());
         let report = node.shutdown(Duration::from_millis(50));
@@ -193,38 +201,10 @@ fn messages_that_are_left_behind_hold_up_no_shutdown() {
     }
 }
 
-/// Has an actor compute until it is told to stop, with such a message in its mailbox.
-fn computing(node: &Node) -> (ActorRef<Work>, Arc<AtomicBool>) {
-    let go = Arc::new(AtomicBool::new(false));
-    let (entered, has_entered) = mpsc::channel();
-    let actor = node.spawn(keeper().0).unwrap();
-    let wait_for = go.clone();
-    let computes = act(move |_| {
-        entered.send(()).unwrap();
-        spin_until(|| wait_for.load(Ordering::Acquire));
-        Flow::Continue
-    });
-    actor.tell(computes).unwrap();
-    has_entered.recv().unwrap();
-    let heavy = Heavy { entered: mpsc::channel().0, go: go.clone() };
-    let left = act(move |_| {
-        drop(heavy);
-        Flow::Continue
-    });
-    actor.tell(left).unwrap();
-    (actor, go)
-}
-
 #[test]
 fn one_that_failed_and_is_given_up_in_its_destructor_has_failed_once() {
     let _watchdog = Watchdog::new("a destructor".to_owned());
-    let clock = ManualClock::new();
-    clock.hold(true);
-    let node = Node::builder()
-        .runtime(Runtime::builder().workers(2).manual_clock(&clock))
-        .log_off()
-        .build()
-        .unwrap();
+    let (node, clock) = held(2);
     let (entered, has_entered) = mpsc::channel();
     let go = Arc::new(AtomicBool::new(false));
     let heavy = Heavy { entered, go: go.clone() };
@@ -233,9 +213,7 @@ fn one_that_failed_and_is_given_up_in_its_destructor_has_failed_once() {
     actor.tell(()).unwrap();
     has_entered.recv().unwrap();
     actor.kill();
-    while actor.join_timeout(Duration::from_millis(1)).unwrap().is_none() {
-        clock.advance(Duration::from_secs(6));
-    }
+    advance_until_dead(&actor, &clock, Duration::from_secs(6));
     go.store(true, Ordering::Release);
     spin_until(|| node.zombies().is_empty());
     let totals = node.snapshot().totals;
@@ -245,10 +223,7 @@ fn one_that_failed_and_is_given_up_in_its_destructor_has_failed_once() {
 #[test]
 fn one_that_was_given_up_in_the_middle_of_a_batch_handles_no_more_of_it() {
     let _watchdog = Watchdog::new("a batch".to_owned());
-    let clock = ManualClock::new();
-    clock.hold(true);
-    let runtime = Runtime::builder().workers(2).manual_clock(&clock);
-    let node = Node::builder().runtime(runtime).log_off().build().unwrap();
+    let (node, clock) = held(2);
     let (actor, numbers) = keeper();
     let actor = node.spawn(actor).unwrap();
     let (first, key, at_first) = wait();
@@ -268,9 +243,7 @@ fn one_that_was_given_up_in_the_middle_of_a_batch_handles_no_more_of_it() {
     key.open();
     has_entered.recv().unwrap();
     actor.kill();
-    while actor.join_timeout(Duration::from_millis(1)).unwrap().is_none() {
-        clock.advance(Duration::from_secs(6));
-    }
+    advance_until_dead(&actor, &clock, Duration::from_secs(6));
     go.store(true, Ordering::Release);
     spin_until(|| node.zombies().is_empty());
     assert!(numbers.lock().unwrap().is_empty());

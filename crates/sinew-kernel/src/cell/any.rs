@@ -211,16 +211,14 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
             state.life.set_reason(reason.clone());
         }
         let reason = state.life.reason();
-        if state.life.more.is_none() && state.mail.seal_empty() {
+        if state.life.more.is_none() && state.mail.is_empty() {
             // Nobody has to do with it, and it leaves nothing behind.
-            self.set_flag(BURIED);
             state.life.phase = Phase::Dead;
-            let task = state.life.task.take();
+            let kept = (state.mail.drain(), state.life.task.take());
+            self.set_flag(BURIED);
             drop(state);
-            drop(task);
-            let begun = self.head.handled();
-            self.head.node.books.close(begun, self.head.take_failed());
-            return Burial::Leaving(Buried { reason, begun, more: None });
+            drop(kept); // memory, and a handle
+            return self.buried(reason, None);
         }
         let refused = state.mail.close();
         let (queue, lane) = state.mail.drain().unwrap_or_default();
@@ -248,27 +246,17 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
             return Burial::Children { children, killed: more.killed, childless };
         }
         self.set_flag(BURIED);
-        let begun = self.head.handled();
-        let (mut more, mut task) = (state.life.more.take(), None);
-        if let Some(more) = &mut more {
-            state.life.phase = Phase::Leaving;
-            // Those who are to be told stay until it is dead.
-            let stay = state.life.more();
-            stay.links = mem::take(&mut more.links);
-            stay.monitors = mem::take(&mut more.monitors);
-            stay.waits = mem::take(&mut more.waits);
-            state.life.set_reason(reason.clone()); // for those who ask later
-        } else {
-            // Nobody has to do with it.
-            state.life.phase = Phase::Dead;
-            task = state.life.task.take();
-        }
+        let mut more = state.life.more.take().unwrap_or_default();
+        state.life.phase = Phase::Leaving;
+        // Those who are to be told stay until it is dead.
+        let stay = state.life.more();
+        stay.links = mem::take(&mut more.links);
+        stay.monitors = mem::take(&mut more.monitors);
+        stay.waits = mem::take(&mut more.waits);
+        state.life.set_reason(reason.clone()); // for those who ask later
         drop(state);
-        drop((queue, task)); // the memory of one, the handle of the other
-        if more.as_ref().is_none_or(|more| !more.refused) {
-            self.head.node.books.close(begun, self.head.take_failed());
-        }
-        Burial::Leaving(Buried { reason, begun, more })
+        drop(queue); // memory
+        self.buried(reason, Some(more))
     }
 
     fn see(&self) -> Seen {
@@ -291,5 +279,16 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
             last_error: more.and_then(|more| more.last_error.clone()),
             spawned_at: more.and_then(|more| more.spawned_at),
         }
+    }
+}
+
+impl<M: Send + 'static> Cell<M> {
+    /// The step to leaving was made.
+    fn buried(&self, reason: ExitReason, more: Option<Box<More>>) -> Burial {
+        let begun = self.head.handled();
+        if more.as_ref().is_none_or(|more| !more.refused) {
+            self.head.node.books.close(begun, self.head.take_failed());
+        }
+        Burial::Leaving(Buried { reason, begun, more })
     }
 }
