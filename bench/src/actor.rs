@@ -6,8 +6,8 @@ mod peers;
 
 use std::time::{Duration, Instant};
 
+use sinew_chan::chan::{Sender, bounded};
 use sinew_kernel::{Actor, ActorRef, ChildSpec, Ctx, Flow, Node, Strategy};
-use sinew_sched::chan::{Sender, bounded};
 use sinew_sched::{Runtime, spawn};
 
 use crate::measure::{occupied_bytes, report, report_as};
@@ -126,7 +126,7 @@ pub(crate) const BENCHES: [Bench; 6] = [
                     let child = ChildSpec::new("crasher", move || Crasher(next.clone()));
                     let supervisor = node.supervisor(Strategy::OneForOne);
                     let supervisor = supervisor.max_restarts(u32::MAX, Duration::from_secs(1)).child(child);
-                    supervisor.start().expect("there is room");
+                    supervisor.spawn().expect("there is room");
                     let mut child: ActorRef<()> = children.recv().expect("it starts");
                     let start = Instant::now();
                     for _ in 0..restarts {

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use sinew_sched::chan::{self, Receiver, Sender, oneshot};
-use sinew_sched::select::recv;
-use sinew_sched::{JoinHandle, Runtime, select, spawn, spawn_future};
+use sinew_chan::chan::{self, Receiver, Sender, oneshot};
+use sinew_chan::select;
+use sinew_chan::select::recv;
+use sinew_sched::{JoinHandle, Runtime, spawn, spawn_future};
 
 use crate::measure::{Side, compare, compare_as, report};
 use crate::{Bench, Number};

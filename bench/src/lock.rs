@@ -3,7 +3,7 @@
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use sinew_sched::sync::Mutex;
+use sinew_chan::sync::Mutex;
 use sinew_sched::{Runtime, spawn};
 
 use crate::measure::{Side, compare, compare_as};

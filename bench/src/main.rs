@@ -13,6 +13,7 @@
 mod actor;
 mod channel;
 mod dump;
+mod fair;
 mod fiber;
 mod idle;
 mod lock;
@@ -99,6 +100,7 @@ fn benches() -> impl Iterator<Item = &'static Bench> {
         &task::BENCHES,
         &idle::BENCHES,
         &placement::BENCHES,
+        &fair::BENCHES,
         &stall::BENCHES,
         &lock::BENCHES,
         &channel::BENCHES,

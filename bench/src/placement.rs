@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use sinew_sched::{Events, JoinHandle, Runtime, sleep, sleep_async, spawn, task};
+use sinew_sched::{Builder, Events, JoinHandle, Runtime, sleep, sleep_async, spawn, task};
 
 use crate::{Bench, Number};
 
@@ -36,34 +36,24 @@ pub(crate) const BENCHES: [Bench; 5] = [
     },
     Bench {
         name: "lag",
-        about: "a task is spawned by one that goes on computing: time until it starts",
+        about: "a task spawns another and goes on computing: time until the other starts, with workers free and bound to CPUs",
         metric: "us_p95",
         numbers: &[Number { name: "rounds", default: 500, small: 3 }],
         run: |bench, numbers| {
-            let rounds = numbers[0];
-            let mut lags: Vec<Duration> = run(2, move || {
-                (0..rounds)
-                    .map(|_| {
-                        let started = Arc::new(AtomicBool::new(false));
-                        let flag = started.clone();
-                        let start = Instant::now();
-                        let lone = spawn(move || {
-                            flag.store(true, Ordering::Release);
-                            start.elapsed()
-                        });
-                        while start.elapsed() < Duration::from_millis(3) && !started.load(Ordering::Acquire) {
-                            std::hint::spin_loop();
-                        }
-                        let lag = lone.join().expect("it returns");
-                        sleep(Duration::from_millis(1)); // everybody goes to bed
-                        lag
-                    })
-                    .collect()
-            });
-            lags.sort_unstable();
-            let at = |share: usize| lags[(lags.len() * share / 100).min(lags.len() - 1)].as_secs_f64() * 1e6;
-            println!("RESULT sinew {} {} {:.1}", bench.name, bench.metric, at(95));
-            println!("RESULT sinew {} us_p50 {:.1}", bench.name, at(50));
+            let (mut free, mut bound) = (Vec::new(), Vec::new());
+            // In turns, so that both meet the same machine.
+            while (free.len() as u64) < numbers[0] {
+                let rounds = (numbers[0] - free.len() as u64).min(100);
+                free.extend(lags(Runtime::builder().workers(2), rounds));
+                bound.extend(lags(Runtime::builder().workers(2).pin_workers(true), rounds));
+            }
+            for (side, mut lags) in [("sinew", free), ("bound", bound)] {
+                lags.sort_unstable();
+                let at =
+                    |share: usize| lags[(lags.len() * share / 100).min(lags.len() - 1)].as_secs_f64() * 1e6;
+                println!("RESULT {side} {} {} {:.1}", bench.name, bench.metric, at(95));
+                println!("RESULT {side} {} us_p50 {:.1}", bench.name, at(50));
+            }
         },
     },
     Bench {
@@ -122,6 +112,27 @@ pub(crate) const BENCHES: [Bench; 5] = [
     },
 ];
 
+/// How long tasks take to start whose spawner goes on computing.
+fn lags(builder: Builder, rounds: u64) -> Vec<Duration> {
+    let round = || {
+        let started = Arc::new(AtomicBool::new(false));
+        let flag = started.clone();
+        let start = Instant::now();
+        let lone = spawn(move || {
+            flag.store(true, Ordering::Release);
+            start.elapsed()
+        });
+        while start.elapsed() < Duration::from_millis(3) && !started.load(Ordering::Acquire) {
+            std::hint::spin_loop();
+        }
+        let lag = lone.join().expect("it returns");
+        sleep(Duration::from_millis(1)); // all workers go to sleep
+        lag
+    };
+    let runtime = builder.build().expect("threads can be started");
+    runtime.run(move || (0..rounds).map(|_| round()).collect()).expect("a benchmark's body returns")
+}
+
 fn run<T: Send + 'static>(workers: usize, body: impl FnOnce() -> T + Send + 'static) -> T {
     let runtime = Runtime::builder().workers(workers).build().expect("threads can be started");
     runtime.run(body).expect("a benchmark's body returns")
@@ -133,7 +144,7 @@ fn join(tasks: impl Iterator<Item = JoinHandle<()>>) {
 }
 
 /// Work that takes a known time when nothing disturbs it.
-fn compute(rounds: u64) {
+pub(crate) fn compute(rounds: u64) {
     let mut x = 1u64;
     for _ in 0..rounds {
         x = std::hint::black_box(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
@@ -141,7 +152,7 @@ fn compute(rounds: u64) {
 }
 
 /// How many rounds of [`compute`] take `time`.
-fn calibrate(time: Duration) -> u64 {
+pub(crate) fn calibrate(time: Duration) -> u64 {
     const PROBE: u64 = 2_000_000;
     let best = (0..10)
         .map(|_| {

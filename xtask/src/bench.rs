@@ -55,7 +55,7 @@ enum Floor {
 /// The floors, by benchmark and metric. Those of the tasks are a reference run's figures of other runtimes on 2 cores: half
 /// and a quarter of Go's, may's, Go's and 1.2 times Go's, tokio's. So are those of the actors: half of actix's, 0.8 of Go's, half of
 /// actix's, 0.3 of tokio's tasks; 3 times Erlang's restarts.
-const FLOORS: [(&str, &str, Floor); 45] = [
+const FLOORS: [(&str, &str, Floor); 47] = [
     ("fiber_yield", "ns_per_roundtrip", Floor::TimesPeer { factor: 3.0, peer: "corosensei", at_most: 15.0 }),
     ("fiber_spawn", "ns_per_fiber", Floor::AtMost(80.0)),
     ("fiber_try", "ns_per_try", Floor::AtMost(100.0)),
@@ -79,6 +79,8 @@ const FLOORS: [(&str, &str, Floor); 45] = [
     ("par8", "efficiency", Floor::AtLeast(0.9)),
     ("lag", "us_p95", Floor::AtMost(100.0)),
     ("block_then_compute", "efficiency", Floor::AtLeast(0.85)),
+    ("fair", "p99_ms", Floor::AtMost(5.0)),
+    ("neighbours", "ratio", Floor::AtMost(1.1)),
     ("scale", "spawn_join_growth", Floor::AtMost(1.3)),
     ("scale", "timer_growth", Floor::AtMost(1.3)),
     ("mutex_contended_2", "ns_per_lock", Floor::BestPeer(1.0)),

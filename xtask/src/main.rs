@@ -33,9 +33,11 @@ const HELP: &str = "\
 cargo xtask <command>
 
 Commands:
+  test           check formatting, lints, tests and the demo: what a change needs first
   ci [step]...   check everything, or only the named steps
   bench          measure Sinew and print a table of figures against their floors
   stress         repeat the release tests under different numbers of test threads
+  layers <crate> print which modules of a crate name which, and their cycles
   help           print this text
 
 `cargo xtask <command> --help` lists a command's options.
@@ -48,9 +50,11 @@ fn main() -> ExitCode {
     let wants_help = rest.iter().any(|argument| argument == "--help" || argument == "-h");
 
     let (help, run): (String, Run) = match command.as_str() {
+        "test" => (ci::TEST_HELP.to_owned(), ci::test),
         "ci" => (ci::help(), ci::run),
         "bench" => (bench::HELP.to_owned(), bench::run),
         "stress" => (stress::HELP.to_owned(), stress::run),
+        "layers" => (ci::layers::HELP.to_owned(), ci::layers::run),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             return ExitCode::SUCCESS;

@@ -21,22 +21,27 @@ pub(crate) fn build(
     profile: &str,
     set: impl Fn(&mut Command),
 ) -> Result<Vec<Program>, String> {
-    let mut programs = Vec::new();
+    let mut command = cargo(["test", "--no-run", "--lib", "--tests"]);
     for name in workspace::existing(packages) {
-        let mut command = cargo(["test", "--no-run", "--lib", "--tests", "--package", name]);
-        command.args(["--profile", profile, "--message-format=json-render-diagnostics"]);
-        set(&mut command);
-        let finished = process::run(&mut command, Show::Stderr)?;
-        if !finished.end.is_success() {
-            return Err(format!("make the tests of {name} build ({})", finished.end));
-        }
-        let folder = workspace::root().join("crates").join(name);
-        programs.extend(artifacts(finished.lines()).into_iter().filter_map(|artifact| {
-            // A library that the tests use is built too, but is no program.
-            artifact.executable.map(|path| Program { path: path.into(), folder: folder.clone() })
-        }));
+        command.args(["--package", name]);
     }
-    Ok(programs)
+    command.args(["--profile", profile, "--message-format=json-render-diagnostics"]);
+    set(&mut command);
+    let finished = process::run(&mut command, Show::Stderr)?;
+    if !finished.end.is_success() {
+        return Err(format!("make the tests of {} build ({})", packages.join(", "), finished.end));
+    }
+    // A library that the tests use is built too, but is no program.
+    let programs = artifacts(finished.lines()).into_iter().filter_map(|artifact| {
+        let folder = folder_of(artifact.package)?.into();
+        artifact.executable.map(|path| Program { path: path.into(), folder })
+    });
+    Ok(programs.collect())
+}
+
+/// The folder of a package of this workspace, by its id.
+fn folder_of(package: &str) -> Option<&str> {
+    package.strip_prefix("path+file://")?.split('#').next()
 }
 
 impl Program {
@@ -59,5 +64,16 @@ impl Program {
     pub(crate) fn tests(&self) -> Result<Vec<String>, String> {
         let listed = process::run(self.command().arg("--list"), Show::Nothing)?;
         Ok(listed_tests(listed.lines()).into_iter().map(str::to_owned).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_of_a_package_is_in_its_id() {
+        assert_eq!(folder_of("path+file:///w/crates/a#0.1.0"), Some("/w/crates/a"));
+        assert_eq!(folder_of("registry+https://x#libc@0.2"), None);
     }
 }

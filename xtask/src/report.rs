@@ -60,10 +60,45 @@ impl std::fmt::Display for Tests {
 /// With one test thread and uncaptured output the verdict can follow on a later line; such a test is not
 /// recognised here.
 pub(crate) fn ended_test(line: &str) -> Option<&str> {
+    let (name, verdict) = verdict(line)?;
+    ["ok", "FAILED", "ignored"].iter().any(|end| verdict.starts_with(end)).then_some(name)
+}
+
+/// The name of a test and how it ended, of a line `test <name> ... <verdict>`.
+fn verdict(line: &str) -> Option<(&str, &str)> {
     let (name, verdict) = line.strip_prefix("test ")?.split_once(" ... ")?;
-    let ended = ["ok", "FAILED", "ignored"].iter().any(|end| verdict.starts_with(end));
     // A test that must panic is listed as `name` and reported as `name - should panic`.
-    ended.then(|| name.split(" - ").next().unwrap_or(name))
+    let suffixes = [" - should panic", " - compile fail", " - compile"];
+    Some((suffixes.iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name), verdict))
+}
+
+/// The names of the tests that failed, and the targets that cargo reports as failed: a program that
+/// crashes reports no test.
+///
+/// Tests are reported by a line `test <name> ... FAILED`, or, if the test's own output separates the
+/// two, only in the list between the last `failures:` of a program and its `test result:`.
+pub(crate) fn failures<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut failures: Vec<String> = Vec::new();
+    let mut add = |name: String| {
+        if !failures.contains(&name) {
+            failures.push(name);
+        }
+    };
+    let mut listed = Vec::new();
+    for line in lines {
+        if let Some((name, "FAILED")) = verdict(line) {
+            add(name.to_owned());
+        } else if line == "failures:" {
+            listed.clear();
+        } else if let Some(name) = line.strip_prefix("    ") {
+            listed.push(name);
+        } else if line.starts_with("test result: FAILED") {
+            listed.drain(..).for_each(|name| add(name.to_owned()));
+        } else if let Some((_, target)) = line.split_once(" failed, to rerun pass ") {
+            add(format!("target {target}"));
+        }
+    }
+    failures
 }
 
 /// The tests that a test program lists with `--list`.
@@ -161,6 +196,43 @@ mod tests {
         assert_eq!(ended_test("test a ... ignored, too slow"), Some("a"));
         assert_eq!(ended_test("test a has been running for over 60 seconds"), None);
         assert_eq!(ended_test("test a ... MODEL x executions 3"), None);
+    }
+
+    #[test]
+    fn failed_tests_are_named_once_in_whichever_way_their_program_reports_them() {
+        let output = "\
+test a ... ok
+test b - should panic ... FAILED
+test c ... printed by c
+FAILED
+test crates/x/src/lib.rs - f (line 5) - compile fail ... FAILED
+
+failures:
+
+---- b stdout ----
+failures:
+    printed by b
+
+failures:
+    b
+    c
+    crates/x/src/lib.rs - f (line 5)
+
+test result: FAILED. 1 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+    printed later
+test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s";
+        assert_eq!(failures(output.lines()), ["b", "crates/x/src/lib.rs - f (line 5)", "c"]);
+        assert!(failures("test a ... ok\ntest result: ok. 1 passed".lines()).is_empty());
+    }
+
+    #[test]
+    fn a_target_that_crashes_is_named_with_the_tests_that_failed_before() {
+        let output = "test a ... FAILED\n\
+            error: test failed, to rerun pass `-p x --test y`\n\n\
+            Caused by:\n  process didn't exit successfully: `y` (signal: 6, SIGABRT: process abort signal)\n\
+            error: doctest failed, to rerun pass `-p x --doc`\n\
+            error: 2 targets failed:\n    `-p x --test y`\n    `-p x --doc`";
+        assert_eq!(failures(output.lines()), ["a", "target `-p x --test y`", "target `-p x --doc`"]);
     }
 
     #[test]

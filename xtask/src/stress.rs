@@ -21,11 +21,11 @@ for as many seconds as the scale says, and balances the books of their messages.
 
   --runs N          how often (20)
   --scale N         how much longer than in ci the stress tests run (5), by SINEW_STRESS
-  --limit SECONDS   how long one test program may take before it counts as hanging (300)
+  --limit SECONDS   how long one test program may take before it counts as hanging (900)
 ";
 
 /// The crates whose tests depend on timing and on the optimiser.
-const STRESSED: [&str; 3] = ["sinew-fiber", "sinew-sched", "sinew-kernel"];
+const STRESSED: [&str; 5] = ["sinew-fiber", "sinew-sched", "sinew-chan", "sinew-io", "sinew-kernel"];
 
 const TEST_THREADS: [&str; 3] = ["1", "2", "8"];
 
@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let mut options = Options::new(arguments);
     let runs = options.number("--runs", 20)?;
     let scale = options.number("--scale", 5)?;
-    let limit = Duration::from_secs(options.number("--limit", 300)?);
+    let limit = Duration::from_secs(options.number("--limit", 900)?);
     options.finish()?;
 
     let programs = programs::build(&STRESSED, "release-test", |_| {}).map_err(Failure::Work)?;

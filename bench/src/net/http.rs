@@ -16,11 +16,11 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, header};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use sinew_sched::chan::broadcast::{self, Slow};
-use sinew_sched::fd::{self, Interest};
-use sinew_sched::net::compat::{HyperIo, HyperTimer};
-use sinew_sched::net::{TcpListener, TcpStream};
-use sinew_sched::sync::WaitGroup;
+use sinew_chan::chan::broadcast::{self, Slow};
+use sinew_chan::sync::WaitGroup;
+use sinew_io::fd::{self, Interest};
+use sinew_io::net::compat::{HyperIo, HyperTimer};
+use sinew_io::net::{TcpListener, TcpStream};
 use sinew_sched::{Runtime, spawn, spawn_future};
 
 /// How long a client may take to send the head of a request.

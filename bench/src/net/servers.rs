@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use sinew_sched::net::TcpListener;
+use sinew_io::net::TcpListener;
 use sinew_sched::{Runtime, spawn, spawn_future};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -62,7 +62,7 @@ impl Server {
     }
 }
 
-fn sinew(serve: impl Fn(sinew_sched::net::TcpStream) + Send + 'static) -> Running {
+fn sinew(serve: impl Fn(sinew_io::net::TcpStream) + Send + 'static) -> Running {
     let runtime = Runtime::builder().workers(WORKERS).build().expect("threads can be started");
     let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
     let address = listener.local_addr().expect("it listens somewhere");
@@ -77,7 +77,7 @@ fn sinew(serve: impl Fn(sinew_sched::net::TcpStream) + Send + 'static) -> Runnin
     Running { address, _stops: Stops::Sinew(Some(runtime)) }
 }
 
-fn thunk(mut stream: sinew_sched::net::TcpStream, work: Work) {
+fn thunk(mut stream: sinew_io::net::TcpStream, work: Work) {
     match work {
         Work::Answer => drop(stream.write_all(b"!")),
         Work::Echo => {
@@ -91,7 +91,7 @@ fn thunk(mut stream: sinew_sched::net::TcpStream, work: Work) {
     }
 }
 
-async fn future(stream: sinew_sched::net::TcpStream, work: Work) {
+async fn future(stream: sinew_io::net::TcpStream, work: Work) {
     match work {
         Work::Answer => drop(stream.write_all_async(b"!").await),
         Work::Echo => {

@@ -5,7 +5,7 @@
 mod demo;
 
 use std::error::Error;
-use std::io;
+use std::io::{self, Write};
 use std::num::NonZeroU64;
 use std::process::ExitCode;
 
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_unread(&*error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("sinew: {error}");
+            let _ = writeln!(io::stderr(), "sinew: {error}"); // the exit code says it as well
             ExitCode::FAILURE
         }
     }

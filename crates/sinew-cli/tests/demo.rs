@@ -1,5 +1,6 @@
 //! What whoever runs `sinew demo` sees.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
@@ -73,6 +74,24 @@ fn the_demo_ends_quietly_when_nobody_reads_it_any_more() {
     drop(output);
     let ended = child.wait_with_output().unwrap();
     assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
+}
+
+#[test]
+fn the_demo_fails_with_its_own_exit_code_when_its_output_and_its_error_cannot_be_written() {
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_sinew"));
+    demo.args(["demo", "--seconds", "60"]).stdout(full());
+    let output = demo.stderr(Stdio::piped()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.starts_with("sinew: No space left on device"), "{said}");
+
+    let (reader, unread) = std::io::pipe().unwrap();
+    drop(reader);
+    for stderr in [Stdio::from(full()), Stdio::from(unread)] {
+        let status = demo.stderr(stderr).status().unwrap();
+        assert_eq!(status.code(), Some(1), "{status}");
+    }
 }
 
 #[test]

@@ -38,6 +38,8 @@ pub enum ExitReason {
     NoConnection,
     /// 6: a supervisor, whose children failed too often.
     RestartsExceeded,
+    /// 7: there is no such actor: it has ended before, or never was. Erlang/OTP calls this `noproc`.
+    NoActor,
 }
 
 impl ExitReason {
@@ -51,10 +53,11 @@ impl ExitReason {
             ExitReason::Limit(_) => 4,
             ExitReason::NoConnection => 5,
             ExitReason::RestartsExceeded => 6,
+            ExitReason::NoActor => 7,
         }
     }
 
-    /// The reason with this code, its texts empty; none for a code above 6.
+    /// The reason with this code, its texts empty; none for a code above 7.
     pub fn from_code(code: u8) -> Option<ExitReason> {
         Some(match code {
             0 => ExitReason::Normal,
@@ -64,6 +67,7 @@ impl ExitReason {
             4 => ExitReason::Limit(Arc::default()),
             5 => ExitReason::NoConnection,
             6 => ExitReason::RestartsExceeded,
+            7 => ExitReason::NoActor,
             _ => return None,
         })
     }
@@ -83,6 +87,7 @@ impl ExitReason {
             ExitReason::Limit(_) => "limit exceeded",
             ExitReason::NoConnection => "no connection",
             ExitReason::RestartsExceeded => "restarts exceeded",
+            ExitReason::NoActor => "no such actor",
         }
     }
 }
@@ -146,10 +151,10 @@ mod tests {
 
     #[test]
     fn a_code_names_its_reason() {
-        for code in 0..=6 {
+        for code in 0..=7 {
             assert_eq!(ExitReason::from_code(code).unwrap().code(), code);
         }
-        assert!((7..=u8::MAX).all(|code| ExitReason::from_code(code).is_none()));
+        assert!((8..=u8::MAX).all(|code| ExitReason::from_code(code).is_none()));
     }
 
     #[test]
@@ -161,11 +166,12 @@ mod tests {
         assert_eq!(ExitReason::Limit("memory".into()).code(), 4);
         assert_eq!(ExitReason::NoConnection.code(), 5);
         assert_eq!(ExitReason::RestartsExceeded.code(), 6);
+        assert_eq!(ExitReason::NoActor.code(), 7);
     }
 
     #[test]
     fn only_normal_and_shutdown_are_as_it_should_be() {
-        let expected = [false, true, true, false, true, true, true];
+        let expected = [false, true, true, false, true, true, true, true];
         for (code, is_abnormal) in (0..).zip(expected) {
             assert_eq!(ExitReason::from_code(code).unwrap().is_abnormal(), is_abnormal, "{code}");
         }
@@ -174,6 +180,7 @@ mod tests {
     #[test]
     fn a_reason_is_shown_with_what_is_known() {
         assert_eq!(ExitReason::Normal.to_string(), "normal");
+        assert_eq!(ExitReason::NoActor.to_string(), "no such actor");
         assert_eq!(ExitReason::from(Failure::default()).to_string(), "error");
         assert_eq!(ExitReason::from(Failure::new("no")).to_string(), "error: no");
         assert_eq!(ExitReason::from(failure()).to_string(), "error: no, at a.rs:1:2");

@@ -31,17 +31,24 @@ impl Kind {
         self.0 >= Kind::SYSTEM_START.0
     }
 
-    /// True for the kinds by which a node tells an actor what has happened, and which nobody else may send.
+    /// True for the system's kinds that are requests: actors send them, each to the service that answers it. All
+    /// others of the system's kinds are sent by the system alone.
     ///
     /// ```
     /// use sinew_core::Kind;
     ///
-    /// assert!(Kind::CHILD_EXIT.is_event());
-    /// assert!(!Kind::LOG.is_event()); // which is sent to the log
+    /// assert!(Kind::NS_LOOKUP.is_request());
+    /// assert!(!Kind::NS_REPLY.is_request());
     /// ```
     #[inline]
-    pub const fn is_event(self) -> bool {
-        matches!(self, Kind::TIMER | Kind::FD_EVENT | Kind::CHILD_EXIT | Kind::EXIT | Kind::DOWN | Kind::STOP)
+    pub const fn is_request(self) -> bool {
+        self.is_namespace_request() || matches!(self, Kind::LOG | Kind::CAPS_REQUEST)
+    }
+
+    /// True for the requests that the namespace answers: `NS_REGISTER` to `NS_UMOUNT`.
+    #[inline]
+    pub const fn is_namespace_request(self) -> bool {
+        Kind::NS_REGISTER.0 <= self.0 && self.0 <= Kind::NS_UMOUNT.0
     }
 }
 
@@ -120,9 +127,9 @@ kinds! {
     PATH_REGISTER = 0x1B;
     /// Between nodes, a path is free again: [`PathUnregister`](crate::payload::PathUnregister).
     PATH_UNREGISTER = 0x1C;
-    /// To a node, what can you do?
+    /// To the capability service, what can the node do? The payload is not read.
     CAPS_REQUEST = 0x1D;
-    /// What a node can do, as lines of text.
+    /// The answer of the capability service: a line `key=value` for each thing that the node can do or has.
     CAPS_REPLY = 0x1E;
     /// Sinew's own: an actor that this one is linked to ended: [`Exit`](crate::payload::Exit).
     EXIT = 0xC0;
@@ -151,6 +158,7 @@ impl fmt::Debug for Kind {
 mod tests {
     use alloc::format;
     use alloc::string::ToString;
+    use alloc::vec::Vec;
 
     use super::*;
 
@@ -193,6 +201,16 @@ mod tests {
         ] {
             assert_eq!(number(name), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn requests_are_those_that_a_service_answers() {
+        let requests: Vec<u32> =
+            (0xFF00_0000..=0xFF00_00FF).filter(|number| Kind(*number).is_request()).collect();
+        let to_namespace = 0xFF00_0014..=0xFF00_0018;
+        let expected = [0xFF00_0003].into_iter().chain(to_namespace.clone()).chain([0xFF00_001D]);
+        assert_eq!(requests, expected.collect::<Vec<_>>());
+        assert!(requests.iter().all(|n| Kind(*n).is_namespace_request() == to_namespace.contains(n)));
     }
 
     #[test]

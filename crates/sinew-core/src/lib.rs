@@ -18,6 +18,7 @@
 //! - [`ExitReason`]: why it ended;
 //! - [`Restart`], [`Strategy`], [`Intensity`] and [`Backoff`]: how its supervisor goes on then;
 //! - [`Name`] and [`Path`]: what it is called; [`NameTable`] and [`PathTable`]: who is called what;
+//! - [`Identity`]: what its node is called;
 //! - [`Level`]: how important a line of its log is.
 //!
 //! Of both:
@@ -51,6 +52,7 @@ pub use id::{ActorId, NodeId, NotAnActorId};
 pub use kind::Kind;
 pub use level::{Level, UnknownLevel};
 pub use mask::{Bindings, Flags, Mask, MaskError};
+pub use name::identity::Identity;
 pub use name::paths::{PathTable, Resolved};
 pub use name::table::{NameTable, NameTaken};
 pub use name::{Name, NameError, Path};

@@ -4,8 +4,10 @@
 //! byte tells them apart, so one text can stand for either. Both are checked once, where they come in; whoever
 //! holds a [`Name`] or a [`Path`] holds a good one.
 //!
-//! [`table`] has who is called what, and [`paths`] the same for paths, with mounts.
+//! [`table`] has who is called what, and [`paths`] the same for paths, with mounts. [`identity`] is what a node is
+//! called.
 
+pub(crate) mod identity;
 pub(crate) mod paths;
 pub(crate) mod table;
 
@@ -122,6 +124,9 @@ pub enum NameError {
     /// A flat name, where a path is expected.
     #[error("{0:?} is not a path: paths start with a slash")]
     NotAPath(Box<str>),
+    /// A slash, where one component of a path is expected.
+    #[error("{0:?} has a slash in it, and is to be one component of a path: leave the slash out")]
+    Slash(Box<str>),
     /// Two slashes in a row, or one at the end.
     #[error("the path {0:?} has an empty component: leave out double slashes and one at the end")]
     EmptyComponent(Box<str>),

@@ -115,15 +115,15 @@ mod tests {
 
     #[test]
     fn a_child_is_restarted_as_its_kind_says() {
-        for code in 0..=6 {
+        for code in 0..=7 {
             let reason = ExitReason::from_code(code).unwrap();
             assert!(Restart::Permanent.should_restart(&reason));
             assert!(!Restart::Temporary.should_restart(&reason));
         }
-        let transient: Vec<u8> = (0..=6)
+        let transient: Vec<u8> = (0..=7)
             .filter(|code| Restart::Transient.should_restart(&ExitReason::from_code(*code).unwrap()))
             .collect();
-        assert_eq!(transient, [1, 2, 4, 5, 6]);
+        assert_eq!(transient, [1, 2, 4, 5, 6, 7]);
     }
 
     const STRATEGIES: [Strategy; 4] =

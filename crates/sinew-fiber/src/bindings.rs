@@ -1,18 +1,16 @@
 //! Dynamic bindings: values that belong to the running fiber, found by typed keys.
 //!
-//! A table belongs to a fiber or is shared by several; a layered table reads through to the one that its
-//! creator had, live, and keeps writes to itself. Tables are shared by `Arc` and locked, because a task may
-//! inherit from one on another thread; no user code runs under a lock.
+//! The record of a fiber has its table ([`crate::binding_table`]), made when a binding is first set; a new
+//! fiber shares that of its creator, or gets one over it.
 
-use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 
 use sinew_core::Bindings;
+use sinew_sync::Arc;
 use sinew_sync::statics::{AtomicU32, Ordering};
-use sinew_sync::{Arc, RwLock};
 
-use crate::fiber::Fiber;
+use crate::binding_table::{Binding, Table};
 use crate::record::Record;
 use crate::thread;
 use crate::view::FiberRef;
@@ -36,14 +34,6 @@ pub struct Key<T> {
     id: AtomicU32,
     _type: PhantomData<fn() -> T>,
 }
-
-/// A key together with a value for it: see [`Key::to`].
-pub struct Binding {
-    key: u32,
-    value: Option<Entry>,
-}
-
-type Entry = std::sync::Arc<dyn Any + Send + Sync>;
 
 impl<T: Send + Sync + 'static> Key<T> {
     /// A key; the name is for people.
@@ -113,40 +103,6 @@ impl<T> fmt::Debug for Key<T> {
     }
 }
 
-/// The bindings of one or several fibers.
-pub(crate) struct Table {
-    entries: RwLock<Vec<(u32, Entry)>>,
-    below: Option<Arc<Table>>,
-}
-
-impl Table {
-    fn over(below: Option<Arc<Table>>) -> Arc<Table> {
-        Arc::new(Table { entries: RwLock::new(Vec::new()), below })
-    }
-
-    fn get(&self, key: u32) -> Option<Entry> {
-        let mut table = self;
-        loop {
-            let found = table.entries.read().iter().find(|(k, _)| *k == key).map(|(_, value)| value.clone());
-            match (found, &table.below) {
-                (Some(value), _) => return Some(value),
-                (None, Some(below)) => table = below,
-                (None, None) => return None,
-            }
-        }
-    }
-
-    fn write(&self, binding: Binding) {
-        let mut entries = self.entries.write();
-        let old = entries.iter().position(|(key, _)| *key == binding.key).map(|at| entries.swap_remove(at));
-        if let Some(value) = binding.value {
-            entries.push((binding.key, value));
-        }
-        drop(entries);
-        drop(old); // its destructor is the user's code: not under the lock
-    }
-}
-
 /// The table of `record`, made if there is none.
 fn table_of(record: &Record) -> Arc<Table> {
     record.bindings.borrow_mut().get_or_insert_with(|| Table::over(None)).clone()
@@ -171,9 +127,9 @@ pub(crate) fn give(record: &Record, inherited: Option<Inherited>) {
     let _old = record.bindings.replace(inherited.map(|Inherited(table)| table));
 }
 
-/// Sets `bindings` in the table of `fiber`.
-pub(crate) fn bind(fiber: &Fiber, bindings: impl IntoIterator<Item = Binding>) {
-    let table = table_of(fiber.record());
+/// Sets `bindings` in the table of `record`.
+pub(crate) fn bind(record: &Record, bindings: impl IntoIterator<Item = Binding>) {
+    let table = table_of(record);
     for binding in bindings {
         table.write(binding);
     }

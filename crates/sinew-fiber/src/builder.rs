@@ -1,14 +1,15 @@
 //! The options of a new fiber.
+//!
+//! `Builder::build`, which makes the fiber, is beside the fiber's first frame in `fiber/body.rs`.
 
 use std::borrow::Cow;
 
 use sinew_core::{Bindings, Flags, Mask};
 
-use crate::fiber::Fiber;
-use crate::memory::{StackError, StackSize};
-use crate::value::{IntoValue, Value};
+use crate::memory::StackSize;
 
-/// The options of a new fiber; [`Fiber::builder`] makes one. Clone it to make several fibers alike.
+/// The options of a new fiber; [`Fiber::builder`](crate::Fiber::builder) makes one. Clone it to make
+/// several fibers alike.
 ///
 /// ```
 /// use sinew_fiber::{Fiber, Mask, StackSize};
@@ -61,21 +62,5 @@ impl Builder {
     pub fn stack(mut self, stack: StackSize) -> Builder {
         self.stack = stack;
         self
-    }
-
-    /// Makes the fiber.
-    ///
-    /// # Errors
-    ///
-    /// If there is no memory for the stack, or the custom size is out of range.
-    #[inline]
-    #[track_caller]
-    pub fn build<F, R>(self, body: F) -> Result<Fiber, StackError>
-    where
-        F: FnOnce(Value) -> R + 'static,
-        R: IntoValue,
-    {
-        // SAFETY: a body that borrows nothing.
-        unsafe { Fiber::with_borrowing_body(self, body) }
     }
 }

@@ -56,11 +56,11 @@ impl Word {
     }
 
     /// The level that was asked for.
-    pub fn level(&self) -> Option<Level> {
+    pub fn level(&self) -> Option<CancelLevel> {
         match self.0.load(Ordering::Acquire) & (KILLED | CANCELLED) {
             0 => None,
-            CANCELLED => Some(Level::Cancel),
-            _ => Some(Level::Kill),
+            CANCELLED => Some(CancelLevel::Cancel),
+            _ => Some(CancelLevel::Kill),
         }
     }
 
@@ -70,10 +70,10 @@ impl Word {
     }
 
     /// Raises the level.
-    pub fn cancel(&self, level: Level) {
+    pub fn cancel(&self, level: CancelLevel) {
         let bits = match level {
-            Level::Cancel => CANCELLED,
-            Level::Kill => CANCELLED | KILLED,
+            CancelLevel::Cancel => CANCELLED,
+            CancelLevel::Kill => CANCELLED | KILLED,
         };
         self.0.fetch_or(bits, Ordering::Release);
     }
@@ -116,7 +116,7 @@ impl Controlled {
         Controlled { word: Word::new(), blocked: Mutex::new(None) }
     }
 
-    fn cancel(&self, level: Level) {
+    fn cancel(&self, level: CancelLevel) {
         self.word.cancel(level);
         if let Some(thread) = &*self.blocked.lock() {
             thread.unpark();
@@ -138,7 +138,7 @@ impl Controlled {
 
 /// How firmly a root is asked to end. Both levels are sticky, and [`shield`](crate::shield) defers both.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Level {
+pub enum CancelLevel {
     /// Blocking calls that can fail return an error ([`Reason::Cancelled`](crate::Reason::Cancelled));
     /// those that cannot unwind.
     Cancel,
@@ -152,16 +152,16 @@ pub trait Remote: Send + Sync {
     /// Counts an interrupt. Called by signal handlers too.
     fn interrupt(&self, id: u64);
     /// Raises the level, and wakes the task if it waits.
-    fn cancel(&self, id: u64, level: Level);
+    fn cancel(&self, id: u64, level: CancelLevel);
     /// The level that was asked for.
-    fn level(&self, id: u64) -> Option<Level>;
+    fn level(&self, id: u64) -> Option<CancelLevel>;
 }
 
 /// A handle with which any thread reaches a root or task and all the fibers under it; a signal handler may interrupt.
 ///
-/// [`control`](crate::control) returns the handle of the running one. Whatever is asked is seen at the
-/// next resume, yield, signal, cancel, await or [`checkpoint`](crate::checkpoint) of the root's thread. To ask something
-/// of a task that is over does nothing.
+/// [`control`](crate::control()) returns the handle of the running one. Whatever is asked is seen
+/// at the next resume, yield, signal, cancel, await or [`checkpoint`](crate::checkpoint) of the
+/// root's thread. To ask something of a task that is over does nothing.
 ///
 /// ```
 /// use sinew_fiber::{Fiber, Mask, Signal, checkpoint, control};
@@ -171,8 +171,7 @@ pub trait Remote: Send + Sync {
 /// })?;
 /// control().interrupt(); // usually from another thread
 /// assert_eq!(busy.resume(())?, Signal::Interrupt); // stopped once…
-/// assert_eq!(busy.resume(())?, Signal::Ok); // …and continued
-/// assert_eq!(busy.take_value().downcast::<u64>()?, 499_500);
+/// assert_eq!(busy.resume(())?.get::<u64>()?, 499_500); // …and continued
 /// # Ok::<(), sinew_fiber::Error>(())
 /// ```
 #[derive(Clone)]
@@ -197,7 +196,7 @@ impl Control {
         Control(remote.map_or(Reach::Nobody, |(remote, id)| Reach::Task(remote, id)))
     }
 
-    fn ask(&self, level: Level) {
+    fn ask(&self, level: CancelLevel) {
         match &self.0 {
             Reach::Root(root) => root.cancel(level),
             Reach::Task(remote, id) => remote.cancel(*id, level),
@@ -215,19 +214,20 @@ impl Control {
         }
     }
 
-    /// Asks the root to end: from now on its blocking calls fail or unwind, as [`Level::Cancel`] says. Unlike
-    /// [`interrupt`](Control::interrupt) this takes a lock: not for signal handlers.
+    /// Asks the root to end: from now on its blocking calls fail or unwind, as
+    /// [`CancelLevel::Cancel`] says. Unlike [`interrupt`](Control::interrupt) this takes a lock:
+    /// not for signal handlers.
     pub fn cancel(&self) {
-        self.ask(Level::Cancel);
+        self.ask(CancelLevel::Cancel);
     }
 
     /// Makes every blocking call of the root unwind from now on. Takes a lock: not for signal handlers.
     pub fn kill(&self) {
-        self.ask(Level::Kill);
+        self.ask(CancelLevel::Kill);
     }
 
     /// The level that was asked for, if any.
-    pub fn level(&self) -> Option<Level> {
+    pub fn level(&self) -> Option<CancelLevel> {
         match &self.0 {
             Reach::Root(root) => root.word.level(),
             Reach::Task(remote, id) => remote.level(*id),
@@ -242,7 +242,9 @@ impl fmt::Debug for Control {
     }
 }
 
-/// What a cancelled or killed body unwinds with: the payload of its error signal.
+/// The value of the error signal that unwinds a cancelled or killed body, and the error inside the
+/// [`io::Error`](std::io::Error) of a call that was cancelled: see
+/// [`IoErrorExt`](crate::IoErrorExt).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("cancelled")]
 pub struct Cancelled;
@@ -287,7 +289,7 @@ mod tests {
                     }
                 })
             };
-            root.cancel(Level::Cancel);
+            root.cancel(CancelLevel::Cancel);
             waiter.join().unwrap();
         });
     }
@@ -307,7 +309,7 @@ mod tests {
                 })
             };
             waiter.thread().unpark();
-            root.cancel(Level::Cancel);
+            root.cancel(CancelLevel::Cancel);
             waiter.join().unwrap();
         });
     }
@@ -323,12 +325,12 @@ mod tests {
                     word.interrupt();
                 })
             };
-            word.cancel(Level::Cancel);
+            word.cancel(CancelLevel::Cancel);
             let seen = word.is_tripped();
             word.clear_trip();
-            assert_eq!(word.level(), Some(Level::Cancel));
+            assert_eq!(word.level(), Some(CancelLevel::Cancel));
             tripper.join().unwrap();
-            assert_eq!(word.level(), Some(Level::Cancel));
+            assert_eq!(word.level(), Some(CancelLevel::Cancel));
             assert!(word.take_interrupt() && !word.take_interrupt());
             assert!(!(seen && word.is_tripped()), "it was cleared after it was seen");
         });
@@ -340,16 +342,16 @@ mod tests {
             let word = Arc::new(Word::new());
             let killer = {
                 let word = word.clone();
-                thread::spawn(move || word.cancel(Level::Kill))
+                thread::spawn(move || word.cancel(CancelLevel::Kill))
             };
             word.interrupt();
             assert!(word.take_interrupt());
             assert!(!word.take_interrupt());
             killer.join().unwrap();
             assert!(!word.take_interrupt());
-            assert_eq!(word.level(), Some(Level::Kill));
-            word.cancel(Level::Cancel);
-            assert_eq!(word.level(), Some(Level::Kill), "a level never falls");
+            assert_eq!(word.level(), Some(CancelLevel::Kill));
+            word.cancel(CancelLevel::Cancel);
+            assert_eq!(word.level(), Some(CancelLevel::Kill), "a level never falls");
         });
     }
 }

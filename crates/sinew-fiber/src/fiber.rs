@@ -1,7 +1,8 @@
 //! `Fiber`: a body with a stack of its own, resumed, cancelled and dropped by its owner.
 //!
-//! Beside this file: [`body`] lays a fiber out on its stack and runs its body, [`resume`] continues it, [`end`]
-//! ends it.
+//! Beside this file: [`body`] lays a fiber out on its stack and runs its body, [`result`] has what
+//! the body may return, [`resume`] continues it, [`stop`] is what the resumer gets,
+//! [`propagate`](mod@propagate) stops the resumer likewise, [`end`] ends it.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,35 +12,37 @@ use sinew_core::{Mask, Signal, Status};
 
 use crate::builder::Builder;
 use crate::memory::StackError;
+use crate::raised::Raised;
 use crate::record::{Home, Record};
-use crate::unwind::Raised;
-use crate::value::{IntoValue, Value};
+use crate::value::Value;
 use crate::view::FiberRef;
 
 mod body;
 mod end;
+mod propagate;
+mod result;
 mod resume;
+mod stop;
 
-/// The greatest number of fibers in a chain, the root not counted.
-pub const MAX_DEPTH: u16 = 1024;
+pub use propagate::propagate;
+pub use result::BodyResult;
+pub use stop::Stop;
 
 /// A body with a stack of its own that can stop in the middle and be continued.
 ///
-/// Its owner [resumes](Fiber::resume) it and is told with which [`Signal`] it stopped: it yielded, it
-/// returned, it failed… The fiber's [mask](Mask) says which of its signals the resumer catches; any other
-/// stops the resumer too. What the signal carries is kept in the fiber: [`take_value`](Fiber::take_value).
+/// Its owner [resumes](Fiber::resume) it and gets the [`Stop`]: with which [`Signal`] the fiber
+/// stopped (it yielded, it returned, it failed…) and with which value. The fiber's [mask](Mask)
+/// says which of its signals the resumer catches; any other stops the resumer too.
 ///
 /// ```
-/// use sinew_fiber::{Fiber, Signal, yield_};
+/// use sinew_fiber::{Error, Fiber, yield_as};
 ///
 /// let fiber = Fiber::new(|first| {
-///     let second = yield_(first).unwrap().downcast::<u32>().unwrap();
-///     second * 2
+///     let second = yield_as::<u32>(first)?;
+///     Ok::<_, Error>(second * 2)
 /// })?;
-/// assert_eq!(fiber.resume(1u32)?, Signal::Yield);
-/// assert_eq!(fiber.take_value().downcast::<u32>()?, 1);
-/// assert_eq!(fiber.resume(21u32)?, Signal::Ok);
-/// assert_eq!(fiber.take_value().downcast::<u32>()?, 42);
+/// assert_eq!(fiber.resume(1_u32)?.get::<u32>()?, 1);
+/// assert_eq!(fiber.resume(21_u32)?.get::<u32>()?, 42);
 /// # Ok::<(), sinew_fiber::Error>(())
 /// ```
 ///
@@ -67,7 +70,8 @@ pub struct Fiber {
 }
 
 impl Fiber {
-    /// A new fiber with default [options](Fiber::builder). The body gets the value of the first resume.
+    /// Creates a fiber with default [options](Fiber::builder). The body gets the value of the first
+    /// resume. If it returns `Err`, the fiber ends with an error signal: see [`BodyResult`].
     ///
     /// # Errors
     ///
@@ -77,7 +81,7 @@ impl Fiber {
     pub fn new<F, R>(body: F) -> Result<Fiber, StackError>
     where
         F: FnOnce(Value) -> R + 'static,
-        R: IntoValue,
+        R: BodyResult,
     {
         Fiber::builder().build(body)
     }
@@ -112,8 +116,9 @@ impl Fiber {
         self.record().mask.get()
     }
 
-    /// Takes what the last signal or the return carried. [`Value::UNIT`] if it was taken before, and while
-    /// the fiber is new or runs.
+    /// Takes the value of the last signal or of the return, whatever its type. Returns
+    /// [`Value::UNIT`] if it was taken before, and while the fiber is new or runs. [`Stop::get`]
+    /// takes it as a known type.
     #[inline]
     pub fn take_value(&self) -> Value {
         let leaf = self.record().leaf();
@@ -182,7 +187,7 @@ impl Fiber {
     ///
     /// let fiber = Fiber::new(|_| {
     ///     goes_deep();
-    ///     yield_(()).unwrap();
+    ///     yield_(())
     /// })?;
     /// let _ = fiber.resume(())?;
     /// let deep = fiber.stack_high_water();

@@ -7,11 +7,12 @@ use std::rc::Rc;
 use sinew_core::{Bindings, Mask, Signal};
 
 use crate::builder::Builder;
-use crate::error::Reason;
 use crate::fiber::Fiber;
 use crate::memory::StackError;
-use crate::raise::{raise, yield_to};
-use crate::unwind::Raised;
+use crate::raise::yield_to;
+use crate::raised::Raised;
+use crate::refused::Reason;
+use crate::terminal::raise;
 use crate::value::Value;
 use crate::view::FiberRef;
 
@@ -135,7 +136,7 @@ impl<T> Iterator for Generator<T> {
         if !self.fiber.can_resume() {
             return None;
         }
-        match self.fiber.resume(Value::UNIT) {
+        match self.fiber.resume(Value::UNIT).map(|stop| stop.signal()) {
             Ok(Signal::Yield) => Some(self.item.take().unwrap_or_else(|| {
                 raise(Signal::Error, Value::new("a generator's body called `yield_` itself: it yields through the `Yielder` that it gets"))
             })),

@@ -31,7 +31,7 @@ pub struct Inside {
 pub unsafe fn look_inside(root: &Root, sp: StackPointer) -> Inside {
     let record = root.record();
     let fibers = record.descendants().skip(1).take(MOST);
-    let fibers = fibers.map(|fiber| (Link::of(fiber), fiber.status())).collect();
+    let fibers = fibers.map(|fiber| (fiber.link(), fiber.status())).collect();
     let resumers = record.leaf().ancestors().take_while(|fiber| !fiber.is_root());
     let outer = resumers.map(|fiber| fiber.resumer.get());
     let stacks = std::iter::once(sp).chain(outer).take(MOST);

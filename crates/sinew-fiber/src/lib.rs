@@ -11,8 +11,10 @@
 //! - to produce items one by one: [`Generator`];
 //! - to catch errors and panics, and to clean up: [`protect`], [`try_`], [`defer`], [`with`];
 //! - to leave a deep computation at once: [`prompt`];
+//! - to tell an I/O call that was cancelled from one that failed: [`IoErrorExt`];
 //! - for values that belong to the running code rather than to a thread: [`Key`];
-//! - for all the rest: [`Fiber`], [`yield_`], [`signal`], [`error`], [`propagate`], [`debug`].
+//! - for all the rest: [`Fiber`], [`yield_as`], [`yield_`], [`signal`], [`error`](error()),
+//!   [`propagate`], [`debug`].
 //!
 //! ```
 //! use sinew_fiber::{Generator, defer, error, protect};
@@ -44,9 +46,19 @@
 //!
 //! # Reading the code
 //!
-//! `record.rs` (what a fiber is), `switch.rs` (how stacks change), `fiber/` (its body, resume, end), `raise.rs`
-//! (signals), `wait.rs` (the world outside), `unwind.rs` (errors and panics), `root.rs`, `task.rs`; `memory/` for the stacks; `sugar.rs` and
-//! `generator.rs` for what is built on top.
+//! The modules form layers, which ARCHITECTURE.md lists; each names only modules below it. Bottom up:
+//!
+//! - What a fiber is made of: `memory/` has the stacks, `switch.rs` changes between them, `control.rs`
+//!   is how other threads reach a task, `value.rs` and `raised.rs` are what a signal carries,
+//!   `trace.rs`, `refused.rs` and `unwind.rs` (panics) what messages say.
+//! - What a fiber is: `record.rs`; `thread.rs` knows which one runs.
+//! - How a signal leaves a fiber: `terminal.rs` unwinds, `way.rs` decides who catches a resumable
+//!   one, `suspend.rs` stops the fibers on the way, `outside.rs` hands it to the root's hook and looks
+//!   for interrupts and cancellation; `faults.rs` attributes panics and overflows.
+//! - The operations: `fiber/` (body, resume, propagate, end), `raise.rs`, `wait.rs`, `scopes.rs`,
+//!   `root.rs`.
+//! - What is built on top: `generator.rs` and `sugar.rs`; `task.rs`, `inside.rs` and `raw.rs` for a
+//!   scheduler.
 
 #[cfg(panic = "abort")]
 compile_error!("sinew-fiber ends fibers by unwinding them: build with panic = \"unwind\"");
@@ -54,47 +66,64 @@ compile_error!("sinew-fiber ends fibers by unwinding them: build with panic = \"
 #[cfg(not(target_os = "linux"))]
 compile_error!("sinew-fiber runs on Linux only");
 
+mod binding_table;
 mod bindings;
 mod builder;
 mod control;
 mod error;
+mod faults;
 mod fiber;
 mod generator;
+mod hook;
 mod inside;
+mod io_error;
 mod memory;
+mod outside;
 mod overflow;
 mod quarantine;
 mod raise;
+mod raised;
 #[doc(hidden)]
 pub mod raw;
 mod record;
+mod refused;
+mod report;
 mod root;
 mod scopes;
 mod sugar;
+mod suspend;
 mod switch;
 mod task;
+mod terminal;
 mod thread;
 mod trace;
 mod unwind;
 mod value;
 mod view;
 mod wait;
+mod way;
 
-pub use bindings::{Binding, Key};
+pub use binding_table::Binding;
+pub use bindings::Key;
 pub use builder::Builder;
-pub use control::{Cancelled, Control, Level};
-pub use error::{Error, Operation, Reason, Refused};
-pub use fiber::{Fiber, MAX_DEPTH};
+pub use control::{CancelLevel, Cancelled, Control};
+pub use error::Error;
+pub use fiber::{BodyResult, Fiber, Stop, propagate};
 pub use generator::{Generator, Yielder, generate};
+pub use hook::Hook;
+pub use io_error::IoErrorExt;
 pub use memory::{GuardKind, Memory, Stack, StackError, StackSize, Usage, trim, usage};
 pub use quarantine::{Quarantined, quarantined};
-pub use raise::{debug, error, propagate, signal, yield_};
-pub use root::{Hook, Root, control, current, root, run_as_root};
+pub use raise::{debug, error, signal, yield_, yield_as};
+pub use raised::Raised;
+pub use refused::{MAX_DEPTH, Operation, Reason, Refused};
+pub use report::lost_reports;
+pub use root::{Root, control, current, root, run_as_root};
 pub use scopes::{ffi_scope, shield};
 pub use sinew_core::{Bindings, Flags, Mask, MaskError, Signal, Status};
 pub use sugar::{Prompt, defer, edefer, prompt, protect, return_to, try_, with, with_bindings};
 pub use trace::{Link, LinkKind, Trace, capture_backtraces};
-pub use unwind::{Panic, Raised};
+pub use unwind::Panic;
 pub use value::{DowncastError, IntoValue, Value};
 pub use view::FiberRef;
 pub use wait::{await_, checkpoint};

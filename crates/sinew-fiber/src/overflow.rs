@@ -15,8 +15,8 @@
 //! [`prepare_thread`] gives one to those that do not (threads made by C code), or whose is too small.
 //!
 //! Everything that the handler calls is async-signal-safe: `write`, `abort`, `sigaction`, `raise`, and a
-//! [`Describe`] that reads const-initialised thread-locals, as does whoever knows the actor that runs
-//! ([`name_actors_by`]). Nothing in it allocates, locks or panics.
+//! [`Describe`] that reads const-initialised thread-locals, as does the function that tells what
+//! the running code is part of ([`tag_overflows_by`]). Nothing in it allocates, locks or panics.
 //!
 //! There is no model: the only thing shared is written once before it can be read.
 
@@ -24,7 +24,6 @@ use std::cell::Cell;
 use std::mem;
 use std::ptr::{self, NonNull};
 
-use sinew_core::ActorId;
 use sinew_sync::statics::{Once, OnceLock};
 
 use crate::memory::sys;
@@ -44,8 +43,8 @@ pub(crate) struct Overflowed {
     pub(crate) id: u64,
     /// Usable bytes of its stack.
     pub(crate) size: usize,
-    /// The actor that it is part of, if there is one.
-    pub(crate) actor: ActorId,
+    /// What it is part of, if that is known.
+    pub(crate) tag: Option<OverflowTag>,
 }
 
 /// Says which fiber runs on the calling thread, if the address is in the guard of its stack. It is called
@@ -61,17 +60,30 @@ struct Installed {
 }
 
 static INSTALLED: OnceLock<Installed> = OnceLock::new();
-static ACTORS: OnceLock<fn() -> ActorId> = OnceLock::new();
 
-/// Asks `current` which actor runs on the calling thread; the first that is set stays. It is called from a signal
-/// handler, so it has to be async-signal-safe.
-pub fn name_actors_by(current: fn() -> ActorId) {
-    let _ = ACTORS.set(current);
+/// What running code is part of, as a crate above says it: `of {word} {high}.{low}`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OverflowTag {
+    /// The kind of thing, such as "actor".
+    pub word: &'static str,
+    /// The first number of its id.
+    pub high: u32,
+    /// The second number of its id.
+    pub low: u32,
 }
 
-/// The actor that runs on the calling thread, as far as anybody knows.
-pub(crate) fn current_actor() -> ActorId {
-    ACTORS.get().map_or(ActorId::NOBODY, |current| current())
+/// Tells what the code on the calling thread is part of.
+static TAGS: OnceLock<fn() -> Option<OverflowTag>> = OnceLock::new();
+
+/// Asks `current` what the code on the calling thread is part of, when it overflows its stack. The first function that is
+/// set stays. It is called from a signal handler: it must not block, allocate or panic.
+pub fn tag_overflows_by(current: fn() -> Option<OverflowTag>) {
+    TAGS.get_or_init(|| current);
+}
+
+/// Returns what the code on the calling thread is part of, as far as that is known.
+pub(crate) fn current_tag() -> Option<OverflowTag> {
+    TAGS.get().and_then(|current| current())
 }
 
 /// Sets the handler for the whole process, once; later calls do nothing. Whoever returns from it finds the
@@ -202,11 +214,13 @@ impl Line {
             line.push_number(overflowed.id);
             line.push(b")");
         }
-        if !overflowed.actor.is_nobody() {
-            line.push(b" of actor ");
-            line.push_number(overflowed.actor.node().0.into());
+        if let Some(tag) = overflowed.tag {
+            line.push(b" of ");
+            line.push(tag.word.as_bytes());
+            line.push(b" ");
+            line.push_number(tag.high.into());
             line.push(b".");
-            line.push_number(overflowed.actor.local().into());
+            line.push_number(tag.low.into());
         }
         line.push(b" overflowed its stack of ");
         let (number, unit): (usize, &[u8]) = match overflowed.size {

@@ -40,7 +40,7 @@ pub(crate) fn give_up(record: &Record) {
     let mut quarantine = lock();
     quarantine.count += 1;
     if quarantine.links.len() < REMEMBERED {
-        quarantine.links.push(Link::of(record));
+        quarantine.links.push(record.link());
     }
 }
 

@@ -47,14 +47,16 @@ use std::ptr;
 use sinew_core::{Mask, Status};
 use sinew_sync::Arc;
 
-use crate::bindings::Table;
+use crate::binding_table::Table;
 use crate::control::{Controlled, Word};
+use crate::hook::Hook;
 use crate::memory::Stack;
-use crate::root::Hook;
 use crate::switch::StackPointer;
-use crate::trace::{Link, Trace};
+use crate::trace::Trace;
 use crate::unwind::PanicSite;
 use crate::value::Value;
+
+mod describe;
 
 /// What holds for a fiber, in `own`, or for one above it, in `inherited`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -267,6 +269,12 @@ impl Record {
         ptr::eq(self.root.get(), self)
     }
 
+    /// Of a root: true if it is that of tasks. Those are reached through their scheduler, and have no control word of
+    /// their own.
+    pub(crate) fn runs_tasks(&self) -> bool {
+        self.control.is_none()
+    }
+
     /// The root of the chain that `self`, which runs, is in: its own, unless it is being ended by a task that it
     /// does not belong to.
     pub(crate) fn running_root(&self) -> &Record {
@@ -363,11 +371,6 @@ impl Record {
             }
         }
         false
-    }
-
-    /// How messages name the fiber: `parser#12`, or `#12` if it has no name.
-    pub(crate) fn label(&self) -> String {
-        Link::of(self).to_string()
     }
 
     pub(crate) fn add_ref(&self) {

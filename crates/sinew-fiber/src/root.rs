@@ -9,38 +9,15 @@
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 
-use sinew_core::{Mask, Signal, Status};
+use sinew_core::{Mask, Status};
 
-use crate::control::{Control, Remote};
+use crate::control::Control;
+use crate::hook::Hook;
+use crate::raised::Raised;
 use crate::record::{Record, Scope};
-use crate::unwind::{Raised, classify};
-use crate::value::Value;
+use crate::terminal::classify;
 use crate::view::FiberRef;
-use crate::{thread, unwind};
-
-/// What stops when a signal reaches a root.
-///
-/// Await, interrupt and debug reach the root if no fiber on the way catches them; any other resumable
-/// signal does if it is in the root's mask.
-pub trait Hook {
-    /// The whole chain of fibers stops on `signal` and goes on, with the returned value as the result of
-    /// the operation that raised it, when this returns. It runs on the stack of the fiber that raised the
-    /// signal and may switch away from it, as long as it returns on the same thread.
-    fn stop(&self, signal: Signal, payload: Value) -> Value;
-
-    /// How other threads reach the task, and its number there. Called on the task's thread, while it runs.
-    #[doc(hidden)]
-    fn remote(&self) -> Option<(&'static dyn Remote, u64)> {
-        None
-    }
-
-    /// What the running task has to unwind with, now that its word is tripped; nothing if it may go on. Called on the
-    /// task's stack, at a blocking call or checkpoint outside all shields. It neither waits nor unwinds.
-    #[doc(hidden)]
-    fn tripped(&self) -> Option<Value> {
-        None
-    }
-}
+use crate::{faults, thread};
 
 /// The record of a root, to be used by one [`run_as_root`] after the other.
 #[must_use = "a root is run by `run_as_root`"]
@@ -52,7 +29,7 @@ impl Root {
     /// A root that hands the resumable signals in `mask` to its hook, besides await, interrupt and debug.
     #[track_caller]
     pub fn new(name: impl Into<Cow<'static, str>>, mask: Mask) -> Root {
-        unwind::install_hook();
+        faults::install_hook();
         let record = Record::new_root(thread::next_id(), Some(name.into()), mask, Location::caller());
         Root { record }
     }
@@ -155,6 +132,13 @@ pub fn current() -> FiberRef {
 /// The root of the running fiber: the same for all fibers of a task.
 pub fn root() -> FiberRef {
     FiberRef::of(thread::slot().get().running_root())
+}
+
+/// Calls `look` with the hook of the running root or task, if that is an `H` and says so ([`Hook::as_any`]).
+pub fn with_hook<H: 'static, T>(look: impl FnOnce(&H) -> T) -> Option<T> {
+    let hook = thread::slot().get().running_root().hook.get()?;
+    // SAFETY: whatever runs something under the root keeps the hook for as long as it does.
+    unsafe { (*hook).as_any() }?.downcast_ref().map(look)
 }
 
 /// The handle by which other threads interrupt, cancel and kill the running root or task.

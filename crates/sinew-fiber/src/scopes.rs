@@ -1,9 +1,10 @@
 //! Stretches of code inside which a fiber is not cancelled ([`shield`]) or not suspended: not at all ([`ffi_scope`],
 //! [`polling`]), or by nothing but await ([`open_scope`]).
 
+use crate::raised::Raised;
 use crate::record::{Record, Scope};
+use crate::terminal::catch;
 use crate::thread;
-use crate::unwind::{Raised, catch};
 
 /// Marks a fiber until dropped, unless it was marked before.
 struct Open<'a> {

@@ -5,21 +5,25 @@
 //! end before it returns. Nothing but the end of the fiber continues the function's frame (the masks catch
 //! terminal signals only), so what the body borrows outlives it; and if the frame is never continued because
 //! the fiber around it is quarantined, what it borrows stays as well.
+//!
+//! A body that raises `ok` has made the fiber that called the function return, not the one that the function made:
+//! the value is a [`Value`], and the function's result is a `T`.
 
 use std::cell::Cell;
 use std::fmt;
 
-use sinew_core::{Bindings, Mask, Signal};
+use sinew_core::{Bindings, Mask, Signal, Status};
 
-use crate::bindings::{self, Binding};
+use crate::binding_table::Binding;
+use crate::bindings;
 use crate::builder::Builder;
 use crate::fiber::Fiber;
-use crate::raise::{propagate, raise};
+use crate::outside::take_interrupts;
+use crate::raised::Raised;
 use crate::scopes::shield;
+use crate::terminal::{raise, unwind};
 use crate::thread;
-use crate::unwind::Raised;
 use crate::value::Value;
-use crate::wait::take_interrupts;
 
 /// A fiber that ran a body to its end, and the result if it returned; or why there was no fiber to run it in.
 type Ran<T> = Result<(Fiber, Option<T>), Value>;
@@ -38,7 +42,7 @@ fn run<T>(options: Builder, bindings: impl IntoIterator<Item = Binding>, body: i
         })
     };
     let fiber = fiber.map_err(Value::new)?;
-    bindings::bind(&fiber, bindings);
+    bindings::bind(fiber.record(), bindings);
     match fiber.start() {
         Ok(_) => Ok((fiber, result)),
         Err(refused) => Err(Value::new(refused)),
@@ -59,7 +63,7 @@ fn catching(mask: Mask) -> Builder {
     Fiber::builder().mask(mask).bindings(Bindings::Shared)
 }
 
-/// Runs `body` and returns its result, or the error or panic that ended it.
+/// Runs `body` and returns its result, or the error or panic that ended it. Any other signal passes through.
 ///
 /// ```
 /// use sinew_fiber::{error, protect};
@@ -78,6 +82,7 @@ fn catching(mask: Mask) -> Builder {
 pub fn protect<T>(body: impl FnOnce() -> T) -> Result<T, Raised> {
     match run(catching(Mask::ERROR), [], body) {
         Ok((_, Some(result))) => Ok(result),
+        Ok((fiber, None)) if fiber.status() == Status::Dead => re_raise(&fiber), // a return is no error
         Ok((fiber, None)) => Err(fiber.take_raised()),
         Err(no_fiber) => raise(Signal::Error, no_fiber),
     }
@@ -117,11 +122,11 @@ pub fn defer<T>(cleanup: impl FnOnce(), body: impl FnOnce() -> T) -> T {
     go_on(ran)
 }
 
-/// Like [`defer`], but the cleanup only runs if `body` does not return.
+/// Like [`defer`], but the cleanup only runs if `body` does not return. Raising [`Signal::Ok`] is a return.
 #[track_caller]
 pub fn edefer<T>(cleanup: impl FnOnce(), body: impl FnOnce() -> T) -> T {
     let ran = run(catching(Mask::TERMINATION), [], body);
-    if !matches!(ran, Ok((_, Some(_)))) {
+    if !ran.as_ref().is_ok_and(|(fiber, _)| fiber.status() == Status::Dead) {
         shield(cleanup);
     }
     go_on(ran)
@@ -146,11 +151,7 @@ pub fn with<R, T>(mut resource: R, close: impl FnOnce(R), body: impl FnOnce(&mut
 /// Ends the running fiber as `fiber` ended.
 #[track_caller]
 fn re_raise(fiber: &Fiber) -> ! {
-    let value = fiber.take_value();
-    match propagate(value, fiber) {
-        Ok(_) => unreachable!("a terminal signal does not return"),
-        Err(refused) => raise(Signal::Error, Value::new(refused)),
-    }
+    unwind(thread::slot().get(), fiber.take_raised())
 }
 
 /// A place to [`return_to`] with a `T`, as [`prompt`] makes it.

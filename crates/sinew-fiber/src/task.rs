@@ -25,13 +25,16 @@ use sinew_core::{Mask, Signal, Status};
 
 use crate::bindings::{self, Inherited};
 use crate::control::Word;
-use crate::error::Refused;
+use crate::faults;
+use crate::hook::Hook;
 use crate::memory::Stack;
+use crate::outside::{awaits_freely, end_if_asked};
+use crate::raised::Raised;
 use crate::record::{Home, Record, below};
-use crate::root::{Hook, Root};
+use crate::refused::Refused;
+use crate::root::Root;
+use crate::terminal::classify;
 use crate::thread::{self, Slot};
-use crate::unwind::{Raised, classify};
-use crate::wait::{awaits_freely, end_if_asked};
 
 /// Makes the root of the tasks that will run on `stack`, at its top. Returns it with a place for a `C`, which is not
 /// initialised, and with where the frames may start: 16-byte aligned, as [`prepare`](crate::raw::prepare) wants it.
@@ -41,7 +44,7 @@ use crate::wait::{awaits_freely, end_if_asked};
 /// The root is run by [`run_task`] only. The place is used for as long as the root is there and no longer, and nothing
 /// runs on the stack when the root is dropped. A `C` is small enough to leave room for frames.
 pub unsafe fn place_task_root<C>(stack: Stack) -> (Root, *mut C, *mut u8) {
-    thread::prepare();
+    faults::prepare();
     let record = Record::place_in(&stack);
     let place = below::<C>(record.cast());
     let top = place.cast::<u8>().map_addr(|address| address & !15);
@@ -131,7 +134,7 @@ fn strip(record: &Record) {
 /// The root of the running task, which has not started a fiber yet.
 fn of_running_task() -> &'static Record {
     let record = thread::slot().get();
-    debug_assert!(record.is_root() && record.control.is_none(), "called first of all in a task");
+    debug_assert!(record.is_root() && record.runs_tasks(), "called first of all in a task");
     record
 }
 
@@ -157,7 +160,7 @@ pub fn set_task_bindings(inherited: Inherited) {
 /// True if the code that asks runs under a task, and not under a root of somebody's own inside it, or a thread's.
 pub fn in_task() -> bool {
     // SAFETY: the root of the running fiber is valid.
-    unsafe { (*thread::slot().get().root.get()).control.is_none() }
+    unsafe { &*thread::slot().get().root.get() }.runs_tasks()
 }
 
 /// True if the fiber with this number is the running one, or one above it.

@@ -12,9 +12,7 @@ use std::ptr;
 use sinew_core::{Mask, Status};
 use sinew_sync::statics::{AtomicU64, Ordering};
 
-use crate::overflow::{self, Overflowed};
-use crate::record::{Home, Record};
-use crate::unwind;
+use crate::record::Record;
 
 /// The thread's cell with the running fiber.
 #[derive(Clone, Copy)]
@@ -39,7 +37,6 @@ impl Slot {
 thread_local! {
     static RUNNING: Cell<*const Record> = const { Cell::new(ptr::null()) };
     static IDS: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
-    static PREPARED: Cell<bool> = const { Cell::new(false) };
     static ROOT: OwnRoot = const { OwnRoot(Cell::new(ptr::null())) };
 }
 
@@ -92,51 +89,6 @@ impl Drop for OwnRoot {
             unsafe { Record::release(root) };
         }
     }
-}
-
-/// Makes sure that panics and overflows in a fiber of this thread are told as its own.
-#[inline]
-pub(crate) fn prepare() {
-    if !PREPARED.with(Cell::get) {
-        prepare_first();
-    }
-}
-
-#[cold]
-fn prepare_first() {
-    overflow::install(describe_overflow);
-    overflow::prepare_thread();
-    let installed = unwind::install_hook();
-    PREPARED.with(|prepared| prepared.set(installed));
-}
-
-/// Tells the signal handler whose guard lies at `address`: that of the running fiber, or of one that a root
-/// runs on, or nobody's.
-fn describe_overflow(address: usize) -> Option<Overflowed> {
-    let mut running = running();
-    // SAFETY: the running fiber's record is valid while it runs, and it lies at the end of the stack that
-    // did not overflow; a root outlives its run, and what runs below it outlives the root's.
-    while let Some(record) = unsafe { running.as_ref() } {
-        let Home::Stack(stack) = &record.home else {
-            running = record.runs_on.get();
-            continue;
-        };
-        if !stack.guard().contains(&address) {
-            return None;
-        }
-        // SAFETY: only this thread writes the name, and it is here. The process ends before it could be dropped.
-        let name = unsafe { (*record.name.as_ptr()).as_deref() };
-        let (name, name_length) = name.map_or((ptr::null(), 0), |name| (name.as_ptr(), name.len()));
-        return Some(Overflowed {
-            is_task: record.is_root(),
-            name,
-            name_length,
-            id: record.id.get(),
-            size: stack.size(),
-            actor: overflow::current_actor(),
-        });
-    }
-    None
 }
 
 /// A number for a new fiber, unique in the process, taken in blocks so that threads do not contend.

@@ -7,8 +7,6 @@ use std::panic::Location;
 
 use sinew_sync::statics::{AtomicBool, Ordering};
 
-use crate::record::Record;
-
 /// The fibers that a trace names at most, from the innermost up.
 const MAX_LINKS: usize = 64;
 
@@ -33,6 +31,18 @@ pub enum LinkKind {
     Thread,
 }
 
+/// `fiber`, `root`, `task` or `thread`, as messages name it.
+impl fmt::Display for LinkKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LinkKind::Fiber => "fiber",
+            LinkKind::Root => "root",
+            LinkKind::Task => "task",
+            LinkKind::Thread => "thread",
+        })
+    }
+}
+
 /// One fiber or root of a [`Trace`]: its name, its number and where it was created.
 #[derive(Clone, Debug)]
 pub struct Link {
@@ -44,18 +54,6 @@ pub struct Link {
     pub id: u64,
     /// Where it was created; of a task, where its stack was.
     pub created: &'static Location<'static>,
-}
-
-impl Link {
-    pub(crate) fn of(record: &Record) -> Link {
-        let kind = match record.is_root() {
-            false => LinkKind::Fiber,
-            true if record.of_thread.get() => LinkKind::Thread,
-            true if record.control.is_none() => LinkKind::Task,
-            true => LinkKind::Root,
-        };
-        Link { kind, name: record.name(), id: record.id.get(), created: record.created }
-    }
 }
 
 /// `parser#12`, or `#12` if it has no name.
@@ -100,19 +98,21 @@ impl fmt::Display for Place {
 }
 
 impl Trace {
-    /// The trace of a signal that `record` raises at `location`.
-    #[cold]
-    pub(crate) fn capture(record: &Record, location: &'static Location<'static>) -> Box<Trace> {
-        Trace::of(record, Place::of(location))
+    /// The trace of a signal that is raised at `location` in the fibers of `chain`, innermost first.
+    pub(crate) fn capture(
+        location: &'static Location<'static>,
+        chain: impl Iterator<Item = Link>,
+    ) -> Box<Trace> {
+        Trace::of(Place::of(location), chain)
     }
 
-    /// The trace of a panic of `record`.
-    pub(crate) fn capture_panic(record: &Record, location: &Location<'_>) -> Box<Trace> {
-        Trace::of(record, Place::of_panic(location))
+    /// The trace of a panic, likewise.
+    pub(crate) fn capture_panic(location: &Location<'_>, chain: impl Iterator<Item = Link>) -> Box<Trace> {
+        Trace::of(Place::of_panic(location), chain)
     }
 
-    fn of(record: &Record, raised: Place) -> Box<Trace> {
-        let links = record.ancestors().take(MAX_LINKS).map(Link::of).collect();
+    fn of(raised: Place, chain: impl Iterator<Item = Link>) -> Box<Trace> {
+        let links = chain.take(MAX_LINKS).collect();
         let backtrace = BACKTRACES.load(Ordering::Relaxed).then(Backtrace::force_capture);
         Box::new(Trace { raised, links, backtrace })
     }

@@ -8,10 +8,15 @@
 //! holds an initialised `T` if `fits::<T>()`, else a pointer from `Box<T>::into_raw`. Every `unsafe` block
 //! below rests on it.
 
-use std::any::{TypeId, type_name};
+use std::any::{Any, TypeId, type_name};
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::{self, ManuallyDrop, MaybeUninit};
+
+use crate::control::Cancelled;
+use crate::memory::StackError;
+use crate::refused::Refused;
+use crate::unwind::Panic;
 
 type Word = MaybeUninit<*mut ()>;
 
@@ -90,7 +95,7 @@ unsafe fn drop_inline<T>(word: &mut Word) {
 /// assert_eq!(value.downcast::<u64>().unwrap(), 42);
 ///
 /// let wrong = Value::new("text").downcast::<u64>().unwrap_err();
-/// assert_eq!(wrong.to_string(), "expected a value of type u64, got &str");
+/// assert_eq!(wrong.to_string(), r#"expected a value of type u64, got &str: "text""#);
 /// assert_eq!(wrong.value.downcast::<&str>().unwrap(), "text"); // nothing is lost
 /// ```
 pub struct Value {
@@ -155,14 +160,44 @@ impl Value {
         if !self.has_table_of::<T>() && !self.is::<T>() {
             return Err(DowncastError { value: self, expected: type_name::<T>() });
         }
+        // SAFETY: the types are equal.
+        Ok(unsafe { self.take() })
+    }
+
+    /// Takes the `T` out.
+    ///
+    /// # Safety
+    ///
+    /// A `T` is inside.
+    #[inline]
+    unsafe fn take<T: 'static>(self) -> T {
         let this = ManuallyDrop::new(self);
         if fits::<T>() {
-            // SAFETY: the types are equal, so by the invariant the word holds a `T`; `ManuallyDrop` keeps
+            // SAFETY: the caller's promise, so by the invariant the word holds a `T`; `ManuallyDrop` keeps
             // `Value`'s drop from using it again.
-            Ok(unsafe { this.data.as_ptr().cast::<T>().read() })
+            unsafe { this.data.as_ptr().cast::<T>().read() }
         } else {
             // SAFETY: as above, for a pointer to a box.
-            Ok(*unsafe { Box::from_raw(this.data.assume_init().cast::<T>()) })
+            *unsafe { Box::from_raw(this.data.assume_init().cast::<T>()) }
+        }
+    }
+
+    /// Makes the value the result of a body that returns a `T`: the `T` inside, or the value itself if it is a `Value`
+    /// that the body returns. Unlike [`downcast`](Value::downcast) for any `T`, also one that no value can hold.
+    ///
+    /// # Errors
+    ///
+    /// The value, if it is neither.
+    #[doc(hidden)]
+    pub fn into_result<T: 'static>(self) -> Result<T, Value> {
+        if self.is::<T>() {
+            // SAFETY: the types are equal.
+            return Ok(unsafe { self.take() });
+        }
+        let mut value = Some(self);
+        match (&mut value as &mut dyn Any).downcast_mut::<Option<T>>() {
+            Some(result) => Ok(result.take().expect("the value was put there")),
+            None => Err(value.expect("the value was put there")),
         }
     }
 
@@ -198,10 +233,23 @@ impl Default for Value {
     }
 }
 
-/// What may be passed to a fiber or returned by its body as it is: scalars, texts, [`Value`]s, and the
-/// result of a body that never returns. Wrap any other `Send` type with [`Value::new`].
+/// Types that can be passed to a fiber, or returned by its body, without wrapping: scalars,
+/// strings, tuples of two to four, `Option`, `Vec`, [`Value`] itself, and `!`. Wrap any other type
+/// that is `Send + 'static` with [`Value::new`].
+///
+/// ```
+/// use sinew_fiber::{Fiber, yield_};
+///
+/// let fiber = Fiber::new(|_| {
+///     yield_(("line", 7_u32)).unwrap();
+///     vec![1_u8, 2]
+/// })?;
+/// assert_eq!(fiber.resume(())?.get::<(&str, u32)>()?, ("line", 7));
+/// assert_eq!(fiber.resume(None::<u32>)?.get::<Vec<u8>>()?, [1, 2]);
+/// # Ok::<(), sinew_fiber::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a value as it is",
+    message = "`{Self}` does not convert to a `Value` by itself",
     note = "wrap it: `Value::new(value)` takes anything that is `Send + 'static`"
 )]
 pub trait IntoValue {
@@ -235,6 +283,25 @@ mod never {
     pub(super) type Never = <fn() -> ! as Returns>::Type;
 }
 
+macro_rules! generic_values {
+    ($($T:ty: $($parameter:ident),+;)*) => {
+        $(impl<$($parameter: Send + 'static),+> IntoValue for $T {
+            #[inline]
+            fn into_value(self) -> Value {
+                Value::new(self)
+            }
+        })*
+    };
+}
+
+generic_values! {
+    (A, B): A, B;
+    (A, B, C): A, B, C;
+    (A, B, C, D): A, B, C, D;
+    Option<T>: T;
+    Vec<T>: T;
+}
+
 macro_rules! plain_values {
     ($($T:ty),*) => {
         $(impl IntoValue for $T {
@@ -255,6 +322,13 @@ macro_rules! plain_values {
                     Some(show) => show(self, f),
                     None => write!(f, "<{}>", self.type_name()),
                 }
+            }
+        }
+
+        impl Value {
+            /// Returns `true` if `Debug` shows more of the value than its type.
+            fn shows_itself(&self) -> bool {
+                self.table.show.is_some() $(|| self.is::<$T>())*
             }
         }
     };
@@ -280,20 +354,29 @@ plain_values!(
     f64,
     &'static str,
     String,
-    crate::Panic,
-    crate::Cancelled,
-    crate::Refused,
-    crate::StackError
+    Panic,
+    Cancelled,
+    Refused,
+    StackError
 );
 
-/// A value of another type than the one asked for. It still holds the value.
-#[derive(thiserror::Error)]
-#[error("expected a value of type {expected}, got {}", value.type_name())]
+/// The error of a value that has another type than the expected one. It holds the value, and its
+/// message names both types.
 pub struct DowncastError {
     /// The value, untouched.
     pub value: Value,
     /// The name of the type that was asked for.
     pub expected: &'static str,
+}
+
+impl std::error::Error for DowncastError {}
+
+impl fmt::Display for DowncastError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DowncastError { value, expected } = self;
+        write!(f, "expected a value of type {expected}, got {}", value.type_name())?;
+        if value.shows_itself() && !value.is::<()>() { write!(f, ": {value:?}") } else { Ok(()) }
+    }
 }
 
 /// The message, as `Display` has it: it is what `unwrap` and `main` print.

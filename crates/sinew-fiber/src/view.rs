@@ -62,7 +62,7 @@ impl FiberRef {
 
     /// Its name and where it was created.
     pub fn link(&self) -> Link {
-        Link::of(self.record())
+        self.record().link()
     }
 }
 

@@ -1,4 +1,4 @@
-//! The first fiber of a process; in a file of its own, because there is only one.
+//! The first fiber of a process; a program of its own, because there is only one.
 #![cfg(not(any(loom, shuttle)))]
 
 use std::panic::catch_unwind;

@@ -1,4 +1,5 @@
 //! Stacks come back: the newest first, to whoever asks, with the memory of the idle ones given back.
+//! A program of its own, because one of its tests trims the stacks of the process.
 #![cfg(not(any(loom, shuttle)))]
 
 mod stack_support;
@@ -6,7 +7,8 @@ mod stack_support;
 use std::sync::mpsc;
 use std::thread;
 
-use sinew_fiber::{Stack, StackSize, trim, usage};
+use sinew_fiber::raw::{empty_stack_cache, is_stack_cache_asked, is_stack_cache_empty};
+use sinew_fiber::{GuardKind, Stack, StackSize, trim, usage};
 use stack_support::pass_in_child;
 
 const PAGE: usize = 4096;
@@ -34,8 +36,8 @@ fn the_stack_that_was_given_back_last_is_taken_first() {
 }
 
 #[test]
-fn trim_gives_back_what_idled_and_keeps_what_is_in_use() {
-    pass_in_child("trim_gives_back_what_idled_and_keeps_what_is_in_use", || {
+fn trim_gives_back_all_that_is_free_and_keeps_what_is_in_use() {
+    pass_in_child(module_path!(), "trim_gives_back_all_that_is_free_and_keeps_what_is_in_use", || {
         const COUNT: usize = 8;
         const SIZE: usize = 256 << 10;
         let stacks: Vec<Stack> = (0..COUNT).map(|_| Stack::take(StackSize::KiB256).unwrap()).collect();
@@ -44,16 +46,12 @@ fn trim_gives_back_what_idled_and_keeps_what_is_in_use() {
         fill(&held, 9);
         drop(stacks);
 
-        assert_eq!(trim(), 0, "all of them were in use since the previous trim");
-        drop(Stack::take(StackSize::KiB256).unwrap());
         let before = resident_bytes();
-        assert_eq!(trim(), (COUNT - 1) * SIZE, "all but the one that was used");
-        assert!(resident_bytes() + (COUNT - 2) * SIZE < before);
+        assert_eq!(trim(), COUNT * SIZE, "on the first call");
+        assert!(resident_bytes() + (COUNT - 1) * SIZE < before);
 
         let again: Vec<Stack> = (0..COUNT).map(|_| Stack::take(StackSize::KiB256).unwrap()).collect();
-        let touched: Vec<usize> = again.iter().map(Stack::high_water).collect();
-        assert_eq!(touched[0], SIZE, "the used one is warm");
-        assert_eq!(touched[1..], [0; COUNT - 1], "the others are empty");
+        assert!(again.iter().all(|stack| stack.high_water() == 0), "all of them are empty");
         // SAFETY: the first and last byte of a stack that this test owns.
         let (first, last) = unsafe { (held.limit().read(), held.top().sub(1).read()) };
         assert_eq!((first, last, held.high_water()), (9, 9, SIZE), "what is taken is never touched");
@@ -62,21 +60,82 @@ fn trim_gives_back_what_idled_and_keeps_what_is_in_use() {
 
 #[test]
 fn trim_reaches_the_stacks_that_no_thread_has_cached() {
-    pass_in_child("trim_reaches_the_stacks_that_no_thread_has_cached", || {
+    pass_in_child(module_path!(), "trim_reaches_the_stacks_that_no_thread_has_cached", || {
         const COUNT: usize = 300;
         const SIZE: usize = 16 << 10;
         let stacks: Vec<Stack> = (0..COUNT).map(|_| Stack::take(StackSize::KiB16).unwrap()).collect();
         stacks.iter().for_each(|stack| fill(stack, 7));
         drop(stacks);
-        assert_eq!(trim(), 0);
-        assert_eq!(trim(), COUNT * SIZE, "cached or shared, all of them idled");
+        assert_eq!(trim(), COUNT * SIZE, "cached or shared, all of them are free");
         assert_eq!(trim(), 0, "once");
     });
 }
 
 #[test]
+fn a_thread_is_asked_to_give_its_cached_stacks_back_and_does_so_itself() {
+    pass_in_child(
+        module_path!(),
+        "a_thread_is_asked_to_give_its_cached_stacks_back_and_does_so_itself",
+        || {
+            const SIZE: usize = 64 << 10;
+            let (to_other, from_main) = mpsc::channel();
+            let (to_main, from_other) = mpsc::channel();
+            let other = thread::spawn(move || {
+                let stack = Stack::take(StackSize::KiB64).unwrap();
+                fill(&stack, 7);
+                drop(stack);
+                to_main.send(()).unwrap();
+                from_main.recv().unwrap();
+                assert!(is_stack_cache_asked() && !is_stack_cache_empty());
+                assert_eq!(empty_stack_cache(), SIZE);
+                assert!(!is_stack_cache_asked() && is_stack_cache_empty());
+            });
+            from_other.recv().unwrap();
+            assert_eq!(trim(), 0, "what another thread has is not touched");
+            to_other.send(()).unwrap();
+            other.join().unwrap();
+        },
+    );
+}
+
+#[test]
+fn page_tables_go_back_with_the_last_stack_of_their_slab() {
+    pass_in_child(module_path!(), "page_tables_go_back_with_the_last_stack_of_their_slab", || {
+        fn page_tables() -> usize {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmPTE:")).unwrap();
+            line.split_whitespace().next().unwrap().parse::<usize>().unwrap() << 10
+        }
+        if usage().guards != GuardKind::Markers {
+            return; // guards are mappings of their own, and stay
+        }
+        const COUNT: usize = 4000;
+        let before = page_tables();
+        let take = || {
+            let stacks: Vec<Stack> = (0..COUNT).map(|_| Stack::take(StackSize::KiB256).unwrap()).collect();
+            // SAFETY: the last byte of a stack that this test owns.
+            stacks.iter().for_each(|stack| unsafe { stack.top().sub(1).write(7) });
+            stacks
+        };
+        let mut stacks = take();
+        let peak = page_tables() - before;
+        assert!(peak > COUNT * 400, "{peak} bytes of page tables");
+        let held = stacks.swap_remove(COUNT / 2);
+        drop(stacks);
+        assert_eq!(trim(), (COUNT - 1) * PAGE);
+        let left = page_tables() - before;
+        assert!(left < peak * 3 / 4, "{left} bytes of {peak} are left, of the slab of the one that is held");
+        assert!(held.high_water() == PAGE);
+        drop((held, take())); // and their guards are there again
+        assert_eq!(trim(), (COUNT + 1) * PAGE);
+        let left = page_tables().saturating_sub(before);
+        assert!(left < peak / 4, "{left} bytes of {peak} are left");
+    });
+}
+
+#[test]
 fn the_high_water_mark_says_how_deep_a_stack_has_been() {
-    pass_in_child("the_high_water_mark_says_how_deep_a_stack_has_been", || {
+    pass_in_child(module_path!(), "the_high_water_mark_says_how_deep_a_stack_has_been", || {
         let stack = Stack::take(StackSize::MiB1).unwrap();
         assert_eq!(stack.high_water(), 0, "nobody was here");
         let touch = |depth: usize| {
@@ -114,7 +173,7 @@ fn decommitting_below_a_stack_pointer_keeps_its_page_and_everything_above() {
 
 #[test]
 fn a_thread_that_ends_returns_the_stacks_that_it_had_cached() {
-    pass_in_child("a_thread_that_ends_returns_the_stacks_that_it_had_cached", || {
+    pass_in_child(module_path!(), "a_thread_that_ends_returns_the_stacks_that_it_had_cached", || {
         let mut limits = thread::spawn(|| {
             let stacks: Vec<Stack> = (0..10).map(|_| Stack::take(StackSize::KiB64).unwrap()).collect();
             stacks.iter().map(|stack| stack.limit().addr()).collect::<Vec<_>>()
@@ -136,7 +195,7 @@ fn a_stack_that_is_dropped_while_its_thread_ends_is_not_lost() {
     thread_local! {
         static LATE: std::cell::RefCell<Vec<Stack>> = const { std::cell::RefCell::new(Vec::new()) };
     }
-    pass_in_child("a_stack_that_is_dropped_while_its_thread_ends_is_not_lost", || {
+    pass_in_child(module_path!(), "a_stack_that_is_dropped_while_its_thread_ends_is_not_lost", || {
         // Touched before the cache and after it: one of the two is destroyed after the cache is.
         for before in [true, false] {
             thread::spawn(move || {

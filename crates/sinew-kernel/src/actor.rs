@@ -1,9 +1,11 @@
 //! Actors: a state, and what it does with messages.
 
 use std::any::type_name;
+use std::fmt;
+use std::panic::Location;
 
 use sinew_core::payload;
-use sinew_core::{ActorId, ExitReason};
+use sinew_core::{ActorId, ExitReason, Failure};
 
 use crate::cell::AnyCell;
 use crate::ctx::Ctx;
@@ -68,7 +70,8 @@ pub trait Actor: Send + 'static {
         Flow::Continue
     }
 
-    /// It ends, but not because it failed or was killed: its mailbox is closed, and this is the last that it does.
+    /// Called last, when the actor ends and its mailbox is closed; not if it has panicked or was
+    /// killed.
     fn stopping(&mut self, reason: &ExitReason, ctx: &mut Ctx<Self::Msg>) {
         let _ = (reason, ctx);
     }
@@ -85,6 +88,88 @@ pub enum Flow {
     Stop,
     /// Nothing: the actor ends for this reason.
     Exit(ExitReason),
+}
+
+impl Flow {
+    /// Ends the actor with an [error](ExitReason::Error) that carries the text of `error` and the
+    /// location of this call. Its supervisor restarts it as after a panic. Unlike a panic, this
+    /// does not unwind, and the [`stopping`](Actor::stopping) hook runs.
+    ///
+    /// ```
+    /// use sinew_kernel::{Actor, Ctx, Flow, Node};
+    ///
+    /// struct Account(u32);
+    ///
+    /// impl Actor for Account {
+    ///     type Msg = u32;
+    ///
+    ///     fn handle(&mut self, sum: u32, _: &mut Ctx<u32>) -> Flow {
+    ///         let Some(rest) = self.0.checked_sub(sum) else {
+    ///             return Flow::fail(format_args!("{sum} asked for, {} there", self.0));
+    ///         };
+    ///         self.0 = rest;
+    ///         Flow::Continue
+    ///     }
+    /// }
+    ///
+    /// let node = Node::new();
+    /// let account = node.spawn(Account(40)).unwrap();
+    /// account.tell(42).unwrap();
+    /// assert!(account.join().unwrap().to_string().starts_with("error: 42 asked for, 40 there, at "));
+    /// ```
+    #[track_caller]
+    pub fn fail(error: impl fmt::Display) -> Flow {
+        Flow::Exit(HandlerError::from(error).0)
+    }
+
+    /// Runs `body`, which may use `?` on any error that implements `Display`. An error that it
+    /// returns ends the actor as [`fail`](Flow::fail) does, with the location of the `?`.
+    ///
+    /// ```
+    /// use sinew_kernel::{Actor, Ctx, Flow, Node};
+    ///
+    /// struct Sum(i64);
+    ///
+    /// impl Actor for Sum {
+    ///     type Msg = &'static str;
+    ///
+    ///     fn handle(&mut self, number: &'static str, _: &mut Ctx<&'static str>) -> Flow {
+    ///         Flow::attempt(|| {
+    ///             self.0 += number.parse::<i64>()?;
+    ///             Ok(Flow::Continue)
+    ///         })
+    ///     }
+    /// }
+    ///
+    /// let node = Node::new();
+    /// let sum = node.spawn(Sum(0)).unwrap();
+    /// sum.tell("40").unwrap();
+    /// sum.tell("two").unwrap();
+    /// assert!(sum.join().unwrap().to_string().starts_with("error: invalid digit found in string, at "));
+    /// ```
+    ///
+    /// If `body` returns an error while it owns a [`Reply`](crate::Reply), the caller that asked
+    /// gets [`NoReply`](crate::AskError::NoReply). To tell the caller what went wrong, send an
+    /// answer first.
+    pub fn attempt(body: impl FnOnce() -> Result<Flow, HandlerError>) -> Flow {
+        body().unwrap_or_else(|HandlerError(reason)| Flow::Exit(reason))
+    }
+}
+
+/// An error in [`Flow::attempt`]: the text of the error that `?` was applied to, and the location
+/// of the `?`. A method that is called there may return it, too.
+///
+/// It implements neither `Error` nor `Display`, so that it can be converted from every type that
+/// implements `Display`.
+#[derive(Debug)]
+pub struct HandlerError(ExitReason);
+
+impl<E: fmt::Display> From<E> for HandlerError {
+    #[track_caller]
+    fn from(error: E) -> HandlerError {
+        let location = Location::caller().to_string();
+        HandlerError(Failure { location, ..Failure::new(error.to_string()) }.into())
+    }
 }
 
 /// What runs as an actor: the forms of actors are made into this.

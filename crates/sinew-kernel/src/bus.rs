@@ -21,8 +21,8 @@
 
 use std::mem;
 
+use sinew_chan::chan::{self, Receiver, Sender, Unsent, Wakeups};
 use sinew_fiber::raw::catch;
-use sinew_sched::chan::{self, Receiver, Sender, Unsent, Wakeups};
 use sinew_sync::Mutex;
 use sinew_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -49,6 +49,13 @@ impl<T: Clone + Send + 'static> Bus<T> {
         subscribers.push(sender);
         self.any.store(true, Ordering::Relaxed);
         receiver
+    }
+
+    /// Lets go of all subscribers: each gets what is in its channel, and then its end.
+    pub(crate) fn close(&self) {
+        let subscribers = mem::take(&mut *self.subscribers.lock());
+        let gone = subscribers.into_iter().map(|subscriber| Box::new(subscriber) as Box<dyn Send>).collect();
+        drop(Told { wakeups: Wakeups::default(), gone });
     }
 
     /// Items that subscribers have lost.

@@ -6,16 +6,16 @@
 //! starting ──(`started` returns)──> running ──(it stops, fails, is stopped)──> ending ──(over)──> leaving ──(freed)──> dead
 //! ```
 //!
-//! From *ending* on the mailbox is closed and the reason is known. First the actor's task drops the messages that are left there,
-//! which is code of theirs and may take for ever, and waits for the actor's children, which end with it: until that is over the
-//! actor can be killed, and given up. The step to *leaving* is made once, by the actor's task at its end, or by whoever gives up waiting for it ([zombies](crate::stop)): it takes out
-//! everything that the actor has of the node, and whoever made it frees that, makes the step to *dead*, and tells those who are to
-//! be told, which runs no code of others. So there is one exit whatever races; and who hears of the end, or finds the actor dead,
-//! finds its names free.
+//! From *ending* on the mailbox is closed and the reason is known. The step to *leaving* is made
+//! once, whatever races: the thread that makes it takes out everything that the actor has of the
+//! node, and frees it. [`end`](crate::end) has the phases of the end, and what is done in each.
 //!
-//! Models: `end_is_seen_when_all_is_done`, `end_against_spawn`, `kill_against_spawn`, `send_against_stop_and_lookup`.
+//! Models: `end_is_seen_when_all_is_done`, `end_is_seen_when_the_id_is_unknown`,
+//! `end_against_spawn`, `kill_against_spawn`, `send_against_stop_and_lookup`.
 
 mod any;
+mod burial;
+mod entry;
 mod head;
 
 use std::any::{Any, TypeId};
@@ -23,22 +23,24 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
 use std::panic::Location;
 
+use sinew_chan::chan::oneshot;
 use sinew_core::{ActorId, ExitReason};
-use sinew_sched::chan::oneshot;
 use sinew_sched::turn::{self, Marked, Waker};
-use sinew_sched::{JoinHandle, Level};
+use sinew_sched::{CancelLevel, JoinHandle};
 use sinew_sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use sinew_sync::{Arc, ShortGuard, ShortLock};
 
 use crate::error::{SendError, Unsent};
 use crate::event::Event;
-use crate::limits::Queued;
 use crate::mailbox::{Admitted, Mail, Put, Refused, Stop, Taken};
 use crate::message::Message;
-use crate::node::Inner;
-use crate::notice::{Handled, TypedNotice};
-use crate::stop::Patience;
-pub(crate) use any::{AnyCell, Burial, Buried, Children, Left, Seen};
+use crate::patience::Patience;
+use crate::services::{Handled, Owned};
+use crate::shared::Inner;
+pub(crate) use any::{AnyCell, Seen};
+pub(crate) use burial::{Burial, Buried, Children, Leftovers};
+pub(crate) use entry::{Entry, Lane};
+use entry::{typed, untyped};
 pub(crate) use head::{BURIED, Head, LANE, OWES, WAITING};
 
 /// An actor whose messages are of type `M`. What senders write comes first.
@@ -90,8 +92,8 @@ pub(crate) struct More {
     pub(crate) monitors: BTreeMap<u64, ActorId>,
     /// Whom it monitors, by the number of the monitor.
     pub(crate) monitored: BTreeMap<u64, ActorId>,
-    /// Whoever waits for its end.
-    pub(crate) waits: Vec<oneshot::Sender<ExitReason>>,
+    /// Callers that wait for its end, by their tickets: one whose time is up is taken out without a look at the others.
+    pub(crate) waits: BTreeMap<u64, oneshot::Sender<ExitReason>>,
     /// Exits of those who are linked to it are events, and do not end it.
     pub(crate) traps: bool,
     /// Its parent is told when it has started.
@@ -100,7 +102,7 @@ pub(crate) struct More {
     /// Who wants to hear that it has come to its next message.
     pub(crate) goes_on: Vec<oneshot::Sender<()>>,
     /// What else has to be undone at its end.
-    pub(crate) services: crate::services::Owned,
+    pub(crate) services: Owned,
     pub(crate) spawned_at: Option<&'static Location<'static>>,
     pub(crate) restarts: u32,
     /// It was cancelled.
@@ -142,26 +144,6 @@ impl Life {
     }
 }
 
-/// A message in the queue.
-pub(crate) enum Entry<M> {
-    Typed(M),
-    /// One that was sent by id, to an actor whose messages are of another type, or whose bytes are counted.
-    Raw(Box<Queued>),
-}
-
-/// Something in the lane.
-pub(crate) enum Lane<M> {
-    Event(Event),
-    /// A message of the actor's own, from a timer.
-    Typed(Arc<dyn TypedNotice<M>>),
-}
-
-impl<M> From<Stop> for Lane<M> {
-    fn from(stop: Stop) -> Lane<M> {
-        Lane::Event(Event::Stop { reason: ExitReason::Shutdown, drain: stop == Stop::Drain })
-    }
-}
-
 impl<M: Send + 'static> Cell<M> {
     /// One that has no id yet.
     pub(crate) fn new(node: &'static Inner, waker: Waker, mail: Mail<Entry<M>, Lane<M>>) -> Cell<M> {
@@ -187,7 +169,8 @@ impl<M: Send + 'static> Cell<M> {
                 state.life.more.as_ref().map_or((false, false), |more| (more.cancelled, more.killed));
             let killed =
                 killed || state.life.phase == Phase::Ending && state.life.reason() == ExitReason::Killed;
-            let level = if killed { Some(Level::Kill) } else { cancelled.then_some(Level::Cancel) };
+            let level =
+                if killed { Some(CancelLevel::Kill) } else { cancelled.then_some(CancelLevel::Cancel) };
             let marked = level.map(|level| turn::mark(&task, level));
             state.life.task = Some(task);
             drop(state);
@@ -202,12 +185,16 @@ impl<M: Send + 'static> Cell<M> {
         self.state.lock()
     }
 
-    /// A message as it lies in the mailbox. It is counted there if it is one of bytes.
+    /// A message as it lies in the mailbox. It is counted there if it is one of bytes; one of the system's kinds is refused.
     #[inline]
     pub(crate) fn entry(&self, message: M) -> Result<Entry<M>, SendError<M>> {
         let mut message = message;
-        if let Some(message) = (&mut message as &mut dyn Any).downcast_mut::<Message>() {
-            message.dest = self.head.id;
+        if let Some(raw) = (&mut message as &mut dyn Any).downcast_mut::<Message>() {
+            let kind = raw.kind;
+            if kind.is_system() {
+                return Err(SendError::new(message, Unsent::SystemKind(kind)));
+            }
+            raw.dest = self.head.id;
         }
         if self.counts_bytes() { self.counted(message) } else { Ok(Entry::Typed(message)) }
     }
@@ -246,21 +233,31 @@ impl<M: Send + 'static> Cell<M> {
     }
 
     /// Puts a message into the mailbox, as far as its policy goes. True if the sender should give way to others.
+    ///
+    /// A sender that is refused may try again until there is room, and one whose messages are dropped is never held up: both give
+    /// way here once in a while, or the actor would not get to run on a worker that has it next.
     pub(crate) fn try_put(&self, entry: Entry<M>) -> Result<bool, (Entry<M>, Unsent)> {
         let put = self.lock().mail.put(entry, || self.head.begun());
         let (wake, many, dropped) = match put {
             Put::In { wake, many } => (wake, many, None),
             Put::Instead(oldest, wake) => (wake, false, Some(oldest)),
             Put::Dropped(entry) => (false, false, Some(entry)),
-            Put::Full(entry) => return Err((entry, Unsent::Full)),
-            Put::Closed(entry) => return Err((entry, Unsent::Stopped(self.reason()))),
+            Put::Full(entry) => {
+                turn::charge();
+                return Err((entry, Unsent::Full));
+            }
+            Put::Closed(entry) => {
+                turn::charge();
+                return Err((entry, Unsent::Stopped(self.reason())));
+            }
         };
         if wake {
             self.head.waker.wake();
         }
         if let Some(entry) = dropped {
-            self.head.node.dead_letters.overflow(&self.head, entry.letter());
+            self.head.node.dead_letters.overflow(self.head.id, entry.letter());
             self.head.discard(entry);
+            turn::charge();
         }
         Ok(many)
     }
@@ -405,7 +402,7 @@ impl<M: Send + 'static> Cell<M> {
         if !put_back {
             let reason = self.reason();
             for entry in taken {
-                self.head.node.dead_letters.unhandled(&self.head, entry.letter(), &reason);
+                self.head.node.dead_letters.unhandled(self.head.id, entry.letter(), &reason);
                 self.head.discard(entry);
             }
         }
@@ -436,36 +433,6 @@ impl<M: Send + 'static> Cell<M> {
     }
 }
 
-impl<M: Send + 'static> Entry<M> {
-    /// A message that was sent by id.
-    fn queued(queued: Queued) -> Entry<M> {
-        if queued.is_charged() {
-            return Entry::Raw(Box::new(queued));
-        }
-        match typed::<M>(queued.message) {
-            Ok(message) => Entry::Typed(message),
-            Err(message) => Entry::Raw(Box::new(Queued::uncounted(message))),
-        }
-    }
-
-    /// What is said of it as a dead letter.
-    pub(crate) fn letter(&self) -> crate::dead::Letter {
-        match self {
-            Entry::Typed(message) => crate::dead::Letter::of(message),
-            Entry::Raw(queued) => crate::dead::Letter::raw(&queued.message),
-        }
-    }
-
-    /// The message, which is about to be handled: of the actor's own type, or not.
-    #[inline]
-    pub(crate) fn open(self) -> Result<M, Message> {
-        match self {
-            Entry::Typed(message) => Ok(message),
-            Entry::Raw(queued) => typed(queued.message),
-        }
-    }
-}
-
 impl<M: Send + 'static> Cell<M> {
     /// Puts something into the lane. It is given back if the actor ends.
     pub(crate) fn push_lane(&self, lane: Lane<M>) -> Result<(), Lane<M>> {
@@ -482,31 +449,6 @@ impl<M: Send + 'static> Cell<M> {
             self.head.waker.wake();
         }
         Ok(())
-    }
-}
-
-/// The message as one of the actor's own type, if it carries one, or is one.
-fn typed<M: 'static>(message: Message) -> Result<M, Message> {
-    let mut whole = Some(message);
-    if let Some(same) = (&mut whole as &mut dyn Any).downcast_mut::<Option<M>>() {
-        return Ok(same.take().expect("it is there"));
-    }
-    let Message { source, dest, kind, payload } = whole.expect("it is there");
-    payload.downcast::<M>().map_err(|payload| Message { source, dest, kind, payload })
-}
-
-/// The other way round, for a message that comes back.
-fn untyped<M: Send + 'static>(entry: Entry<M>, dest: ActorId) -> Message {
-    match entry {
-        Entry::Raw(queued) => queued.message,
-        Entry::Typed(message) => {
-            let mut message = Some(message);
-            if let Some(same) = (&mut message as &mut dyn Any).downcast_mut::<Option<Message>>() {
-                return same.take().expect("it is there");
-            }
-            let payload = crate::message::Payload::value(message.expect("it is there"));
-            Message::new(dest, sinew_core::Kind(0), payload)
-        }
     }
 }
 

@@ -1,19 +1,16 @@
 //! What an actor can do with itself, and with others as itself.
 
-use sinew_core::{ActorId, ExitReason, Kind, Strategy};
+use sinew_core::{ActorId, ExitReason, Kind};
 use sinew_sync::Arc;
 
-use crate::actor::Actor;
 use crate::actor_ref::ActorRef;
 use crate::cell::Cell;
-use crate::end;
-use crate::error::{SendError, SpawnError};
+use crate::error::{SendError, Unsent};
 use crate::event::MonitorId;
+use crate::links;
 use crate::message::{Message, Payload};
-use crate::node::NodeRef;
-use crate::spawn::Spawn;
+use crate::shared::NodeRef;
 use crate::store::State;
-use crate::supervisor::Supervisor;
 
 /// What an actor has of itself while it handles something.
 pub struct Ctx<'a, M = Message> {
@@ -44,7 +41,8 @@ impl<'a, M: Send + 'static> Ctx<'a, M> {
     ///
     /// # Errors
     ///
-    /// With the message: if there is no such actor, or its mailbox is full and it drops none.
+    /// With the message: if there is no such actor, or its mailbox is full and it drops none, or the kind is the system's and this is
+    /// no [request](Kind::is_request) to its service.
     pub fn send(
         &self,
         dest: ActorId,
@@ -58,30 +56,13 @@ impl<'a, M: Send + 'static> Ctx<'a, M> {
     ///
     /// # Errors
     ///
-    /// As for [`send`](Ctx::send).
+    /// As for [`send`](Ctx::send). A request of another actor is refused: services answer the source.
     pub fn forward(&self, dest: ActorId, message: Message) -> Result<(), SendError<Message>> {
+        if message.kind.is_system() && message.source != self.id() {
+            let why = Unsent::SystemKind(message.kind);
+            return Err(SendError::new(message, why));
+        }
         self.node().route(Message { dest, ..message })
-    }
-
-    /// Starts another actor, which has nothing more to do with this one.
-    ///
-    /// # Errors
-    ///
-    /// If the node has as many as it may, or shuts down.
-    #[track_caller]
-    pub fn spawn<A: Actor>(&self, actor: A) -> Result<ActorRef<A::Msg>, SpawnError> {
-        self.node().spawn(actor)
-    }
-
-    /// The options of a child: an actor that is stopped when this one ends, and of whose end this one is told
-    /// ([`exit_of`](Actor::exit_of)).
-    pub fn child(&self) -> Spawn {
-        self.node().actor().child_of(self.id())
-    }
-
-    /// The options of a supervisor that is a child of this actor.
-    pub fn supervisor(&self, strategy: Strategy) -> Supervisor {
-        Supervisor::new(self.child(), strategy)
     }
 
     /// Links this actor and another: when one ends other than normally, so does the other, unless it
@@ -89,24 +70,26 @@ impl<'a, M: Send + 'static> Ctx<'a, M> {
     ///
     /// # Errors
     ///
-    /// The reason, if the other has ended.
+    /// The reason, if the other is ending. If there is no such actor, [`NoActor`](ExitReason::NoActor); if it is one of another node,
+    /// [`NoConnection`](ExitReason::NoConnection).
     pub fn link(&self, other: ActorId) -> Result<(), ExitReason> {
-        end::link(self.cell.head.node, self.id(), other)
+        links::link(self.cell.head.node, self.id(), other)
     }
 
     /// Takes a link back.
     pub fn unlink(&self, other: ActorId) {
-        end::unlink(self.cell.head.node, self.id(), other);
+        links::unlink(self.cell.head.node, self.id(), other);
     }
 
-    /// Has this actor told of the end of another, once ([`exit_of`](Actor::exit_of)); at once if there is no such actor.
+    /// Has this actor told of the end of another, once ([`exit_of`](crate::Actor::exit_of)). At once if there is no such actor, with
+    /// [`NoActor`](ExitReason::NoActor), or if it is one of another node, with [`NoConnection`](ExitReason::NoConnection).
     pub fn monitor(&self, other: ActorId) -> MonitorId {
-        end::monitor(&**self.cell, other)
+        links::monitor(&**self.cell, other)
     }
 
     /// Takes a monitor back. False if the end was told, or is about to be.
     pub fn demonitor(&self, monitor: MonitorId) -> bool {
-        end::demonitor(&**self.cell, monitor)
+        links::demonitor(&**self.cell, monitor)
     }
 
     /// What is kept for actors of this one's name, also when it is restarted, and in the node's

@@ -6,7 +6,6 @@ use sinew_core::{ActorId, ExitReason, Kind};
 use sinew_sync::atomic::{AtomicU64, Ordering};
 
 use crate::bus::Bus;
-use crate::cell::Head;
 use crate::message::Message;
 
 /// A message that was accepted and will not be handled: what is known of it. The message itself is gone.
@@ -21,12 +20,12 @@ pub struct DeadLetter {
     /// The type of the message.
     pub type_name: &'static str,
     /// Why it will not be handled.
-    pub why: Why,
+    pub reason: DeadLetterReason,
 }
 
 /// Why a message that was accepted will not be handled.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Why {
+pub enum DeadLetterReason {
     /// The mailbox was full, and its policy is to drop.
     Overflow,
     /// Its actor has ended, for this reason.
@@ -65,19 +64,19 @@ impl DeadLetters {
         self.count.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn overflow(&self, head: &Head, letter: Letter) {
-        self.tell(head.id, letter, || Why::Overflow);
+    pub(crate) fn overflow(&self, dest: ActorId, letter: Letter) {
+        self.tell(dest, letter, || DeadLetterReason::Overflow);
     }
 
-    pub(crate) fn unhandled(&self, head: &Head, letter: Letter, reason: &ExitReason) {
-        self.tell(head.id, letter, || Why::Ended(reason.clone()));
+    pub(crate) fn unhandled(&self, dest: ActorId, letter: Letter, reason: &ExitReason) {
+        self.tell(dest, letter, || DeadLetterReason::Ended(reason.clone()));
     }
 
-    fn tell(&self, dest: ActorId, letter: Letter, why: impl FnOnce() -> Why) {
+    fn tell(&self, dest: ActorId, letter: Letter, reason: impl FnOnce() -> DeadLetterReason) {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.bus.tell(|| {
             let Letter { source, kind, type_name } = letter;
-            DeadLetter { dest, source, kind, type_name, why: why() }
+            DeadLetter { dest, source, kind, type_name, reason: reason() }
         });
     }
 }

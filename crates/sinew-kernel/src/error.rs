@@ -11,20 +11,20 @@ use sinew_fiber::Refused;
 #[error("{why}")]
 pub struct SendError<M> {
     /// What was to be sent.
-    pub message: M,
+    pub item: M,
     /// Why it was not.
     #[source]
     pub why: Unsent,
 }
 
 impl<M> SendError<M> {
-    pub(crate) fn new(message: M, why: Unsent) -> SendError<M> {
-        SendError { message, why }
+    pub(crate) fn new(item: M, why: Unsent) -> SendError<M> {
+        SendError { item, why }
     }
 
     /// The same for a message of another type.
     pub(crate) fn map<N>(self, map: impl FnOnce(M) -> N) -> SendError<N> {
-        SendError { message: map(self.message), why: self.why }
+        SendError { item: map(self.item), why: self.why }
     }
 }
 
@@ -49,9 +49,21 @@ pub enum Unsent {
     /// There is no such actor on this node.
     #[error("there is no actor {0}: it has ended, or never was")]
     Unknown(ActorId),
-    /// There is nobody of this name.
-    #[error("nobody is called {0:?}")]
+    /// No actor has this name at the moment.
+    #[error("no actor is called {0:?}: it is being restarted, has ended, or has not registered")]
     UnknownName(Box<str>),
+    /// The messages of the actor of this name are of another type.
+    #[error(
+        "actor {actor}, called {name:?}, takes messages of another type than {wanted}: ask for the type that it takes, or send to its id"
+    )]
+    OtherType {
+        /// The name or path.
+        name: Box<str>,
+        /// The actor that has it.
+        actor: ActorId,
+        /// The type of the message.
+        wanted: &'static str,
+    },
     /// The group has no members.
     #[error("the group {0:?} has no members")]
     NoMembers(Box<str>),
@@ -59,7 +71,7 @@ pub enum Unsent {
     #[error("an actor cannot wait for room in its own mailbox: use `try_tell`, or a larger mailbox")]
     ToItself,
     /// Nothing waits here, or not any more: inside the poll of a future, or in an actor that was cancelled.
-    #[error("the mailbox is full, and the sender cannot wait: {0}")]
+    #[error("the message would have to wait for room or for its actor, and the sender cannot wait: {0}")]
     Refused(#[from] Refused),
     /// The node has as many bytes queued as it may.
     #[error(
@@ -73,9 +85,22 @@ pub enum Unsent {
         /// How many it may have.
         most: usize,
     },
-    /// The kind is one by which the system alone tells an actor something.
-    #[error("only the system sends {0} messages: send a message of a kind of your own, below 0xFF000000")]
+    /// The kind is the system's, and the message is no request of its sender to the service that answers such.
+    #[error(
+        "{0} is a kind of the system's, and this is no request to its service: use a kind of your own, below 0xFF000000"
+    )]
     SystemKind(Kind),
+    /// A service of the node takes requests only.
+    #[error("{service} is a service, which takes requests to it only, and no messages of kind {kind}")]
+    NotARequest {
+        /// Which service.
+        service: ActorId,
+        /// The kind of the message.
+        kind: Kind,
+    },
+    /// The sender has asked the node's services without handling their answers. The request was not carried out.
+    #[error("{0} answers of the node's services wait for the sender: handle these before you ask again")]
+    TooManyAnswers(usize),
     /// There is no connection to the actor's node.
     #[error("there is no connection to node {}", .0.0)]
     NoConnection(NodeId),

@@ -1,91 +1,18 @@
 //! Groups: many actors under one name.
 //!
-//! All groups of a node are under one lock, under which an actor's own is taken, as for [names](crate::names). Members are kept in the
-//! order of their ids; sending to one goes round, from the member that had the last. Nothing is sent under the lock: a send goes
-//! to those who were members when it began.
-//!
-//! Model: `group_against_end`.
+//! Nothing is sent under the lock of the [members](crate::membership): a send goes to those who
+//! were members when it began.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::ops::Bound;
 
 use sinew_core::{ActorId, Kind, Name, NameError};
-use sinew_sync::Mutex;
 
-use crate::cell::{AnyCell, Phase};
+use crate::cell::Phase;
 use crate::ctx::Ctx;
 use crate::error::{SendError, Unsent};
 use crate::message::{Message, Payload};
-use crate::node::NodeRef;
-
-/// The groups of a node; none is empty.
-#[derive(Default)]
-pub(crate) struct Groups(Mutex<BTreeMap<Name, Members>>);
-
-#[derive(Default)]
-struct Members {
-    ids: BTreeSet<ActorId>,
-    /// Who was sent to last, of those that go round.
-    last: Option<ActorId>,
-}
-
-impl Groups {
-    fn join(&self, name: &str, cell: &dyn AnyCell) -> Result<bool, NameError> {
-        let (name, id) = (Name::new(name)?, cell.head().id);
-        let mut groups = self.0.lock();
-        // The mark is left under this lock: so who ends the actor finds all that it is in.
-        let alive = cell.life(|life| {
-            let alive = life.phase < Phase::Leaving;
-            if alive {
-                life.more().services.groups.insert(name.clone());
-            }
-            alive
-        });
-        Ok(alive && groups.entry(name).or_default().ids.insert(id))
-    }
-
-    fn leave(&self, name: &str, cell: &dyn AnyCell) -> bool {
-        let mut groups = self.0.lock();
-        let left = remove(&mut groups, name, cell.head().id);
-        if left {
-            let mark = cell.life(|life| life.more.as_mut()?.services.groups.take(name));
-            drop(mark);
-        }
-        left
-    }
-
-    /// An actor has ended that is in these groups.
-    pub(crate) fn release(&self, names: &BTreeSet<Name>, id: ActorId) {
-        let mut groups = self.0.lock();
-        for name in names {
-            remove(&mut groups, name.as_str(), id);
-        }
-    }
-
-    fn members(&self, name: &str) -> Vec<ActorId> {
-        self.0.lock().get(name).map_or(Vec::new(), |members| members.ids.iter().copied().collect())
-    }
-
-    /// Whose turn it is.
-    fn next(&self, name: &str) -> Option<ActorId> {
-        let mut groups = self.0.lock();
-        let members = groups.get_mut(name)?;
-        let after = members.last.map_or(Bound::Unbounded, Bound::Excluded);
-        let next = members.ids.range((after, Bound::Unbounded)).next();
-        members.last = next.or_else(|| members.ids.first()).copied();
-        members.last
-    }
-}
-
-fn remove(groups: &mut BTreeMap<Name, Members>, name: &str, id: ActorId) -> bool {
-    let Some(members) = groups.get_mut(name) else { return false };
-    let removed = members.ids.remove(&id);
-    if members.ids.is_empty() {
-        groups.remove(name);
-    }
-    removed
-}
+use crate::shared::NodeRef;
+use crate::stream::SendCounts;
 
 /// Many actors under one name: what is sent to a group goes to all of its members, or to one of them.
 ///
@@ -125,17 +52,6 @@ pub struct Group {
     name: Box<str>,
 }
 
-/// How many messages got into mailboxes: one for each member of a group, or one for each item of a
-/// [stream](crate::ActorRef::stream).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use = "what was refused is gone"]
-pub struct Sent {
-    /// So many did.
-    pub accepted: usize,
-    /// So many did not: there was no room, or the actor has ended meanwhile.
-    pub refused: usize,
-}
-
 impl Group {
     /// Its name.
     pub fn name(&self) -> &str {
@@ -149,7 +65,7 @@ impl Group {
 
     /// Sends a clone of `message` to each member. Members whose messages are of another type get it by [`raw`](crate::Actor::raw).
     /// Never waits.
-    pub fn tell_all<M: Clone + Send + 'static>(&self, message: M) -> Sent {
+    pub fn tell_all<M: Clone + Send + 'static>(&self, message: M) -> SendCounts {
         self.each(|dest| Message::new(dest, Kind(0), Payload::value(message.clone())))
     }
 
@@ -165,7 +81,7 @@ impl Group {
     }
 
     /// Sends bytes to each member, from nobody. Never waits.
-    pub fn send_all(&self, kind: Kind, bytes: &[u8]) -> Sent {
+    pub fn send_all(&self, kind: Kind, bytes: &[u8]) -> SendCounts {
         self.each(|dest| Message::new(dest, kind, Payload::copy(bytes)))
     }
 
@@ -179,8 +95,8 @@ impl Group {
         self.one(Message::new(ActorId::NOBODY, kind, payload.into()))
     }
 
-    fn each(&self, mut message: impl FnMut(ActorId) -> Message) -> Sent {
-        let mut sent = Sent { accepted: 0, refused: 0 };
+    fn each(&self, mut message: impl FnMut(ActorId) -> Message) -> SendCounts {
+        let mut sent = SendCounts { accepted: 0, refused: 0 };
         for member in self.members() {
             match self.node.route(message(member)) {
                 Ok(()) => sent.accepted += 1,
@@ -196,7 +112,7 @@ impl Group {
             let Some(dest) = self.node.0.groups.next(&self.name) else { break };
             match self.node.route(Message { dest, ..message }) {
                 Ok(()) => return Ok(dest),
-                Err(error) => (message, why) = (error.message, error.why),
+                Err(error) => (message, why) = (error.item, error.why),
             }
         }
         Err(SendError::new(message, why))
@@ -227,11 +143,24 @@ impl<M: Send + 'static> Ctx<'_, M> {
     ///
     /// If it is no name: groups are called as actors are, but not by paths.
     pub fn join_group(&self, group: &str) -> Result<bool, NameError> {
-        self.cell.head.node.groups.join(group, &**self.cell)
+        let (name, cell) = (Name::new(group)?, self.cell);
+        let mark = |name: &Name| {
+            let life = &mut cell.lock().life;
+            let alive = life.phase < Phase::Leaving;
+            if alive {
+                life.more().services.groups.insert(name.clone());
+            }
+            alive
+        };
+        Ok(cell.head.node.groups.join(name, cell.head.id, mark))
     }
 
     /// Has this actor leave a group. False if it was no member.
     pub fn leave_group(&self, group: &str) -> bool {
-        self.cell.head.node.groups.leave(group, &**self.cell)
+        let cell = self.cell;
+        cell.head.node.groups.leave(group, cell.head.id, || {
+            let mark = cell.lock().life.more.as_mut().and_then(|more| more.services.groups.take(group));
+            drop(mark); // without the actor's lock
+        })
     }
 }

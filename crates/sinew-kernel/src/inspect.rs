@@ -17,7 +17,7 @@ use sinew_core::{ActorId, ExitReason, Instant, NodeId};
 use sinew_sync::Arc;
 
 use crate::cell::{AnyCell, Phase, Seen};
-use crate::node::NodeRef;
+use crate::shared::NodeRef;
 pub use state::{ActorState, Blocked};
 pub use text::Tree;
 
@@ -82,7 +82,7 @@ pub struct ActorInfo {
     /// What it is doing.
     pub state: ActorState,
     /// How far it is in its life.
-    pub stage: Stage,
+    pub stage: LifecycleStage,
     /// Messages in its mailbox that it has not begun.
     pub queued: usize,
     /// How many its mailbox holds.
@@ -110,7 +110,7 @@ pub struct ActorInfo {
 
 /// How far an actor is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stage {
+pub enum LifecycleStage {
     /// Its `started` hook has not returned.
     Starting,
     /// It handles messages.
@@ -158,7 +158,7 @@ impl NodeRef {
             zombies: zombies.len(),
             handled: closed.begun - closed.failed.min(closed.begun),
             failed: closed.failed,
-            timers: node.timers.len(node),
+            timers: node.timers.len(&node.table),
             missed: node.missed(),
             ..Totals::default()
         };
@@ -191,9 +191,9 @@ impl ActorInfo {
     fn of(cell: &Arc<dyn AnyCell>) -> Option<ActorInfo> {
         let (head, seen) = (cell.head(), cell.see());
         let stage = match seen.phase {
-            Phase::Starting => Stage::Starting,
-            Phase::Running => Stage::Running,
-            Phase::Ending => Stage::Ending,
+            Phase::Starting => LifecycleStage::Starting,
+            Phase::Running => LifecycleStage::Running,
+            Phase::Ending => LifecycleStage::Ending,
             // What it has begun is in the books.
             Phase::Leaving | Phase::Dead => return None,
         };

@@ -5,11 +5,11 @@
 //! between native actors are not counted, since nobody knows what they hold; nor are payloads that are so short that they
 //! lie in the message.
 
+use sinew_sched::turn;
 use sinew_sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::Unsent;
 use crate::message::Message;
-use crate::node::NodeRef;
 
 /// The bytes that a node may hold, and does.
 pub(crate) struct Budget {
@@ -39,6 +39,11 @@ impl Budget {
         self.most.is_some()
     }
 
+    /// How many bytes are counted.
+    pub(crate) fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
     /// Counts the bytes of a message, unless they are too many.
     pub(crate) fn charge(&'static self, message: Message) -> Result<Queued, (Message, Unsent)> {
         let bytes = message.payload.heap_bytes();
@@ -46,7 +51,10 @@ impl Budget {
         let add = |used: usize| used.checked_add(bytes).filter(|used| *used <= most);
         match self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add) {
             Ok(_) => Ok(Queued { message, charge: Some(Charge { budget: self, bytes }) }),
-            Err(queued) => Err((message, Unsent::NodeFull { bytes, queued, most })),
+            Err(queued) => {
+                turn::charge(); // a sender that tries again lets others run, who make room
+                Err((message, Unsent::NodeFull { bytes, queued, most }))
+            }
         }
     }
 }
@@ -64,14 +72,5 @@ impl Queued {
 impl Drop for Charge {
     fn drop(&mut self) {
         self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
-/// # Limits
-impl NodeRef {
-    /// How many bytes of payloads wait in mailboxes, as counted for
-    /// [`Builder::max_queued_bytes`](crate::Builder::max_queued_bytes); zero if there is no limit.
-    pub fn queued_bytes(self) -> usize {
-        self.0.budget.used.load(Ordering::Relaxed)
     }
 }

@@ -20,10 +20,8 @@
 //! While a thread writes lines it logs nothing: what the sink or a subscriber of `tracing` say about what they are told
 //! would have them say it again.
 
-mod actor;
 mod failures;
 mod filters;
-mod handle;
 mod line;
 mod options;
 mod sink;
@@ -37,43 +35,49 @@ use std::future::poll_fn;
 use std::mem;
 use std::task::{Context, Poll, Waker};
 
-use sinew_core::{ActorId, ExitReason, Level};
-use sinew_sched::{BlockingError, blocking_async, turn};
+use sinew_core::{ActorId, ExitReason, Level, NodeId};
+use sinew_io::{BlockingError, blocking_async};
+use sinew_sched::{Handle, turn};
 use sinew_sync::atomic::{AtomicU64, Ordering};
+use sinew_sync::statics::OnceLock;
 use sinew_sync::{Mutex, ShortLock};
 
-use crate::ctx::Ctx;
 use crate::error::SpawnError;
-use crate::node::Inner;
 use failures::Failures;
 use filters::Filters;
 pub use filters::LevelFilter;
-pub use handle::Logger;
 use line::Line;
 pub(crate) use options::Options;
-use sink::Sink;
+pub(crate) use sink::Sink;
 #[cfg(feature = "tracing")]
 pub use tracing::LogSubscriber;
 
 /// What lines of the node itself have as their target.
-const OWN_TARGET: &str = "sinew";
+pub(crate) const OWN_TARGET: &str = "sinew";
 
 thread_local! {
     /// This thread writes lines.
     static WRITES: Cell<bool> = const { Cell::new(false) };
 }
 
+/// The log of a node. Like the node, it is never freed.
 pub(crate) struct Log {
-    filters: Filters,
+    node: NodeId,
+    handle: Handle,
+    pub(crate) filters: Filters,
     ring: ShortLock<Ring>,
     capacity: usize,
     sink: Sink,
     /// Lines that were lost, in all.
-    lost: AtomicU64,
+    pub(crate) lost: AtomicU64,
     /// The actor that takes lines as messages.
-    actor: Mutex<Option<ActorId>>,
+    pub(crate) actor: Mutex<Option<ActorId>>,
     failures: Failures,
+    namer: OnceLock<Box<Namer>>,
 }
+
+/// Returns the first name of an actor of the node.
+type Namer = dyn Fn(ActorId) -> Option<Box<str>> + Send + Sync;
 
 #[derive(Default)]
 struct Ring {
@@ -94,9 +98,11 @@ enum Then {
 }
 
 impl Log {
-    pub(crate) fn new(options: Options) -> Log {
+    pub(crate) fn new(node: NodeId, handle: Handle, options: Options) -> Log {
         let Options { sink, capacity, level } = options;
         Log {
+            node,
+            handle,
             filters: Filters::new(if sink.is_off() { LevelFilter::Off } else { level }),
             ring: ShortLock::new(Ring::default()),
             capacity,
@@ -104,40 +110,38 @@ impl Log {
             lost: AtomicU64::new(0),
             actor: Mutex::new(None),
             failures: Failures::default(),
+            namer: OnceLock::new(),
         }
     }
 
+    /// Asks `namer` for the names of actors, from now on.
+    pub(crate) fn name_by(&self, namer: impl Fn(ActorId) -> Option<Box<str>> + Send + Sync + 'static) {
+        let _ = self.namer.set(Box::new(namer)); // the first stays
+    }
+
+    /// Returns the first name of an actor of the node.
+    pub(crate) fn name_of(&self, actor: ActorId) -> Option<Box<str>> {
+        self.namer.get()?(actor)
+    }
+
     /// Starts the task that writes.
-    pub(crate) fn start(node: &'static Inner) {
-        node.handle.spawn_future(Writer(node).write()).detach();
+    pub(crate) fn start(&'static self) {
+        self.handle.spawn_future(Writer(self).write()).detach();
     }
 
     /// Logs a line, if the filters let it. `text` is asked only then.
     #[inline]
-    pub(crate) fn say(
-        &self,
-        node: &Inner,
-        level: Level,
-        source: ActorId,
-        target: &str,
-        text: impl fmt::Display,
-    ) {
+    pub(crate) fn say(&self, level: Level, source: ActorId, target: &str, text: impl fmt::Display) {
         if self.filters.may_let(level) && self.filters.lets(level, source, target) {
-            self.put(node, Line::new(node.handle.now(), level, source, text));
+            let name = self.name_of(source);
+            self.put(Line::new(self.handle.now(), level, source, text).named(name));
         }
     }
 
     /// Logs that an actor has ended, unless that is as usual.
-    pub(crate) fn say_end(
-        &self,
-        node: &Inner,
-        actor: ActorId,
-        target: &str,
-        name: Option<&str>,
-        reason: &ExitReason,
-    ) {
+    pub(crate) fn say_end(&self, actor: ActorId, target: &str, name: Option<&str>, reason: &ExitReason) {
         let (level, more) = match reason {
-            ExitReason::Error(_) | ExitReason::Limit(_) => self.failures.count(node.handle.now()),
+            ExitReason::Error(_) | ExitReason::Limit(_) => self.failures.count(self.handle.now()),
             ExitReason::RestartsExceeded => (
                 Level::Error,
                 ": it has given up, as its children failed more often than `max_restarts` says",
@@ -145,83 +149,90 @@ impl Log {
             reason if reason.is_abnormal() => (Level::Debug, ""),
             _ => return,
         };
-        match name {
-            Some(name) => {
-                self.say(node, level, actor, target, format_args!("{name:?} ended: {reason}{more}"))
-            }
-            None => self.say(node, level, actor, target, format_args!("ended: {reason}{more}")),
+        if self.filters.lets(level, actor, target) {
+            let text = format_args!("ended: {reason}{more}");
+            // The actor is not in the table any more, so its name cannot be looked up.
+            self.put(Line::new(self.handle.now(), level, actor, text).named(name.map(Box::from)));
         }
     }
 
-    /// Logs why a supervisor could not start a child.
-    pub(crate) fn say_no_start<M: Send + 'static>(&self, ctx: &Ctx<'_, M>, key: &str, error: &SpawnError) {
-        let head = &ctx.cell.head;
-        let (level, more) = self.failures.count(head.node.handle.now());
+    /// Logs why a supervisor, which runs the caller, could not start a child.
+    pub(crate) fn say_no_start(&self, supervisor: ActorId, key: &str, error: &SpawnError) {
+        let (level, more) = self.failures.count(self.handle.now());
         let target = turn::current_type_name();
-        self.say(
-            head.node,
-            level,
-            head.id,
-            target,
-            format_args!("child {key:?} cannot start: {error}{more}"),
-        );
+        self.say(level, supervisor, target, format_args!("child {key:?} cannot start: {error}{more}"));
     }
 
     /// Logs a line of the node's own.
-    pub(crate) fn say_own(&self, node: &Inner, level: Level, text: impl fmt::Display) {
-        self.say(node, level, own_id(node), OWN_TARGET, text);
+    pub(crate) fn say_own(&self, level: Level, text: impl fmt::Display) {
+        self.say(level, self.own_id(), OWN_TARGET, text);
     }
 
     #[cold]
-    fn put(&self, node: &Inner, line: Line) {
+    fn put(&self, line: Line) {
         if WRITES.get() {
             return;
         }
         let (then, lost) = self.ring.lock().put(line, self.capacity, 1);
         self.lost.fetch_add(u64::from(lost.is_some()), Ordering::Relaxed);
-        self.carry_on(node, then);
+        self.carry_on(then);
+    }
+
+    /// The id that lines of the node itself have.
+    pub(crate) fn own_id(&self) -> ActorId {
+        ActorId::new(self.node, 0)
+    }
+
+    /// The actor of this node that runs the caller, or else the node.
+    pub(crate) fn speaker(&self) -> ActorId {
+        let actor = ActorId::from_u64(turn::current_tag());
+        if actor.node() == self.node && !actor.is_nobody() { actor } else { self.own_id() }
     }
 
     /// Lines were lost before they came here.
-    fn lose(&self, node: &Inner, lines: u64) {
+    pub(crate) fn lose(&self, lines: u64) {
         self.lost.fetch_add(lines, Ordering::Relaxed);
-        let line = Line::of_loss(node, lines);
+        let line = Line::of_loss(self, lines);
         let (then, unsaid) = self.ring.lock().put(line, self.capacity, lines);
         drop(unsaid); // it is said with what does not fit into the ring
-        self.carry_on(node, then);
+        self.carry_on(then);
     }
 
-    fn carry_on(&self, node: &Inner, then: Then) {
+    fn carry_on(&self, then: Then) {
         match then {
             Then::Nothing => (),
             Then::Wake(waker) => waker.wake(),
-            Then::Drain => self.drain(node),
+            Then::Drain => self.drain(),
         }
     }
 
     /// An actor has ended.
+    pub(crate) fn is_actor(&self, id: ActorId) -> bool {
+        *self.actor.lock() == Some(id)
+    }
+
     pub(crate) fn forget(&self, actor: ActorId) {
         self.filters.forget(actor);
     }
 
     /// Writes what is in the ring, unless somebody else does: that one takes what has come meanwhile. May block the thread.
-    fn drain(&self, node: &Inner) {
+    fn drain(&self) {
         let Some(_writing) = Writing::begin() else { return };
         while self.has_lines()
             && let Some(sink) = self.sink.try_lock()
         {
-            self.write_all(node, sink);
+            self.write_all(sink);
         }
     }
 
     /// Writes what is in the ring, and waits for whoever does. May block the thread.
-    fn drain_all(&self, node: &Inner) {
+    pub(crate) fn drain_all(&self) {
         if let Some(_writing) = Writing::begin() {
-            self.write_all(node, self.sink.lock());
+            self.write_all(self.sink.lock());
         }
     }
 
-    fn write_all(&self, node: &Inner, mut sink: sink::Locked<'_>) {
+    fn write_all(&self, mut sink: sink::Locked<'_>) {
         loop {
             let (lines, lost) = {
                 let mut ring = self.ring.lock();
@@ -230,7 +241,7 @@ impl Log {
             if lines.is_empty() && lost == 0 {
                 return;
             }
-            let unwritten = sink.write(node, lines, lost);
+            let unwritten = sink.write(self, lines, lost);
             self.lost.fetch_add(unwritten, Ordering::Relaxed);
         }
     }
@@ -252,11 +263,6 @@ impl Log {
         turn::announce_idle();
         Poll::Pending
     }
-}
-
-/// Who says the lines of the node itself.
-fn own_id(node: &Inner) -> ActorId {
-    ActorId::new(node.id, 0)
 }
 
 impl Ring {
@@ -302,16 +308,16 @@ impl Drop for Writing {
 }
 
 /// The task that writes, while it lives. It is a future, and so bound to no worker: one that is stuck does not hold up the log.
-struct Writer(&'static Inner);
+struct Writer(&'static Log);
 
 impl Writer {
     async fn write(self) {
-        let node = self.0;
+        let log = self.0;
         loop {
-            poll_fn(|context| node.log.poll_lines(context)).await;
+            poll_fn(|context| log.poll_lines(context)).await;
             // A call that is not made leaves the lines in the ring.
-            if let Err(BlockingError::NoThread(_)) = blocking_async(move || node.log.drain(node)).await {
-                node.log.drain(node);
+            if let Err(BlockingError::NoThread(_)) = blocking_async(move || log.drain()).await {
+                log.drain();
             }
         }
     }
@@ -320,7 +326,7 @@ impl Writer {
 impl Drop for Writer {
     /// The runtime ends.
     fn drop(&mut self) {
-        self.0.log.ring.lock().orphaned = true;
-        self.0.log.drain(self.0);
+        self.0.ring.lock().orphaned = true;
+        self.0.drain();
     }
 }

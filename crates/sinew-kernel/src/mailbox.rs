@@ -31,10 +31,13 @@
 //! `mailbox_of_one_forgets_no_sender`, `mailbox_of_two_forgets_no_sender`, `mailbox_of_two_lets_nobody_pass`,
 //! `mailbox_sender_against_death`, `end_against_senders`, `end_against_put_back`.
 
+mod waiting;
+
 use std::collections::VecDeque;
 use std::mem;
 
-use sinew_sched::chan::oneshot;
+use waiting::Waiting;
+pub(crate) use waiting::{Admitted, Answer, Refused};
 
 /// What becomes of a message for a mailbox that is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -96,15 +99,6 @@ struct Rest<M, E> {
     waiting: VecDeque<Waiting<M>>,
 }
 
-struct Waiting<M> {
-    ticket: u64,
-    message: M,
-    admitted: Answer<M>,
-}
-
-/// Tells a sender that waits that its message is in, or gives it back.
-pub(crate) type Answer<M> = oneshot::Sender<Option<M>>;
-
 /// What became of a message.
 pub(crate) enum Put<M> {
     /// It is in.
@@ -134,32 +128,6 @@ pub(crate) enum Taken<M, E> {
     Nothing,
     /// Nothing, and nothing will come: the mailbox is closed.
     End,
-}
-
-/// Senders whose messages were let in: they are told when the lock is free.
-#[must_use]
-pub(crate) struct Admitted<M>(Vec<Answer<M>>);
-
-impl<M> Admitted<M> {
-    #[inline]
-    pub(crate) fn tell(self) {
-        for sender in self.0 {
-            let _ = sender.send(None); // it may have unwound
-        }
-    }
-}
-
-/// Senders whose mailbox was closed: they get their messages back when the lock is free.
-#[must_use]
-pub(crate) struct Refused<M>(VecDeque<Waiting<M>>);
-
-impl<M> Refused<M> {
-    /// Returns the messages of senders that have just unwound, to be dropped.
-    #[cold]
-    pub(crate) fn tell(self) -> Vec<M> {
-        let sent = self.0.into_iter().map(|waiting| waiting.admitted.send(Some(waiting.message)));
-        sent.filter_map(|sent| sent.err()?.item).collect()
-    }
 }
 
 /// Messages that are sent between two looks of the actor before a sender gives way. One that fills a large mailbox at a stretch

@@ -3,7 +3,7 @@
 //! What starts with a slash is a path, everything else a flat name; [`sinew_core`] has the rules of both and the tables. All of
 //! a node's are under one lock. An actor's own lock is taken under it, never the other way round: who registers a name looks
 //! there whether the actor lives, and leaves a mark; who ends the actor sees the mark and frees what it has. One of the two
-//! comes second, so no name outlives its actor. What is told of names is [put](Bus::put) under the lock, and so in its order;
+//! comes second, so no name outlives its actor. What is told of names is [put](crate::bus::Bus::put) under the lock, and so in its order;
 //! whom that wakes is woken when the lock is free.
 //!
 //! # The seam to other nodes
@@ -11,118 +11,55 @@
 //! Whoever connects nodes has to tell the others of names. [`Names::subscribe`] gives all that there are and every change from
 //! then on, each once and in order, as the payloads that travel.
 //!
-//! Models: `name_against_end`, `name_is_given_once`, `name_is_told_once`.
+//! # The node's own names
+//!
+//! The [services](crate::namespace) have names in the same tables. These are there from the start, nobody takes them away, and no mount hides
+//! them. Below `/node/<identity>/` every flat name is found as well, unless that path is registered or mounted.
+//!
+//! # Moves
+//!
+//! A [reference by name](crate::NamedRef) caches the actor that it has found. `moves` counts the
+//! changes that may lead a name away from an actor that has not ended: an unregistration, a mount,
+//! an unmount, and the registration of a path, which may hide a flat name. It is incremented under
+//! the lock, and read under the lock together with the name. A reference that later reads the same
+//! number knows that the name still leads to the cached actor, or that this actor has ended: then
+//! its mailbox is closed.
+//!
+//! Models: `name_against_end`, `name_is_given_once`, `name_is_told_once`,
+//! `named_reference_follows_a_move`; [`waiting`] names the models of its own.
+
+mod waiting;
 
 use std::any::type_name;
 
+use sinew_chan::chan::Receiver;
 use sinew_core::payload::{NameRegister, NameUnregister, PathRegister, PathUnregister};
-use sinew_core::{ActorId, Kind, Name, NameError, NameTable, Path, PathTable, Resolved};
-use sinew_sched::chan::Receiver;
-use sinew_sync::{Arc, RwLock};
+use sinew_core::{ActorId, Kind, NameError, Path, Resolved};
+use sinew_sync::Arc;
 
 use crate::actor_ref::ActorRef;
-use crate::bus::{Bus, Told};
-use crate::cell::{AnyCell, Cell, Head, Phase};
+use crate::bus::Told;
+use crate::cell::{AnyCell, Cell, Phase};
 use crate::ctx::Ctx;
 use crate::error::{LookupError, RegisterError, SendError, Unsent};
-use crate::message::{Message, Payload, encoded};
-use crate::node::{Lifecycle, NodeRef};
-
-/// The names of a node.
-pub(crate) struct Names {
-    tables: RwLock<Tables>,
-    changes: Bus<NameChange>,
-}
-
-#[derive(Default)]
-struct Tables {
-    names: NameTable<ActorId>,
-    paths: PathTable<ActorId>,
-}
-
-/// A text that can be registered.
-enum Text {
-    Name(Name),
-    Path(Path),
-}
-
-/// A name or a path came or went.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) enum NameChange {
-    Name(NameRegister),
-    NoName(NameUnregister),
-    Path(PathRegister),
-    NoPath(PathUnregister),
-}
-
-#[cfg_attr(any(not(test), loom, shuttle), expect(dead_code, reason = "the seam to other nodes"))]
-impl NameChange {
-    /// The change as it travels.
-    pub(crate) fn encode(&self) -> (Kind, Vec<u8>) {
-        match self {
-            NameChange::Name(payload) => encoded(payload),
-            NameChange::NoName(payload) => encoded(payload),
-            NameChange::Path(payload) => encoded(payload),
-            NameChange::NoPath(payload) => encoded(payload),
-        }
-    }
-}
+use crate::lifecycle::Lifecycle;
+use crate::message::{Message, Payload};
+use crate::registry::waiting::Woken;
+use crate::registry::{NameChange, Names, Text};
+use crate::service::is_service;
+use crate::shared::NodeRef;
 
 /// That it could be a name or a path.
 pub(crate) fn check(text: &str) -> Result<(), NameError> {
     Text::new(text).map(drop)
 }
 
-impl Text {
-    fn new(text: &str) -> Result<Text, NameError> {
-        match text.starts_with('/') {
-            true => Path::new(text).map(Text::Path),
-            false => Name::new(text).map(Text::Name),
-        }
-    }
-}
-
-impl Tables {
-    /// Who has this name, or this very path.
-    fn holder(&self, text: &str) -> Option<ActorId> {
-        match text.starts_with('/') {
-            true => self.paths.list(text).next().filter(|(path, _)| path.as_str() == text).map(|(_, id)| id),
-            false => self.names.lookup(text),
-        }
-    }
-
-    /// Whom a name or a path leads to.
-    fn lookup(&self, text: &str) -> Option<ActorId> {
-        match text.starts_with('/') {
-            true => self.paths.resolve(text).map(Resolved::target),
-            false => self.names.lookup(text),
-        }
-    }
-
-    /// Who is mounted at just this point.
-    fn mounted(&self, point: &str) -> Option<ActorId> {
-        match self.paths.resolve(point)? {
-            Resolved::Mount { target, rest: "" } => Some(target),
-            _ => None,
-        }
-    }
-
-    /// All names and paths of an actor.
-    fn of(&self, id: ActorId) -> impl Iterator<Item = &str> {
-        self.names.names_of(id).map(Name::as_str).chain(self.paths.paths_of(id).map(Path::as_str))
-    }
-}
-
 impl Names {
-    pub(crate) fn new() -> Names {
-        Names { tables: RwLock::new(Tables::default()), changes: Bus::default() }
-    }
-
     /// Gives an actor a name or a path. False if it is dead.
     pub(crate) fn register(&self, text: &str, cell: &dyn AnyCell) -> Result<bool, RegisterError> {
         let (id, valid) = (cell.head().id, Text::new(text)?);
         let mut first = Some(Box::<str>::from(text));
-        let mut told = Told::default();
+        let (mut told, mut woken) = (Told::default(), Woken::default());
         let mut tables = self.tables.write();
         if let Some(holder) = tables.holder(text) {
             return Err(RegisterError::Taken { name: text.into(), holder });
@@ -143,19 +80,21 @@ impl Names {
             }
             Text::Path(path) => {
                 let _ = tables.paths.register(path.clone(), id);
+                self.moved();
                 self.changes.put(|| NameChange::Path(PathRegister { path, actor: id }), &mut told);
             }
         }
+        tables.waiting.registered(text, &mut woken);
         let event = || Lifecycle::NameRegistered { actor: id, name: text.into() };
         cell.head().node.events.put(event, &mut told);
         Ok(true)
     }
 
-    /// Takes a name or a path from whoever has it, if `may` says so of that one.
+    /// Takes a name or a path from whoever has it, if `may` says so of that one. Those of services stay.
     fn unregister(&self, node: NodeRef, text: &str, may: impl FnOnce(ActorId) -> bool) -> Option<ActorId> {
-        let mut told = Told::default();
+        let (mut told, mut woken) = (Told::default(), Woken::default());
         let mut tables = self.tables.write();
-        let holder = tables.holder(text).filter(|holder| may(*holder))?;
+        let holder = tables.holder(text).filter(|holder| !is_service(*holder) && may(*holder))?;
         match Text::new(text).ok()? {
             Text::Name(name) => {
                 tables.names.unregister(text);
@@ -166,6 +105,8 @@ impl Names {
                 self.changes.put(|| NameChange::NoPath(PathUnregister { path }), &mut told);
             }
         }
+        self.moved();
+        tables.waiting.paths_changed(&mut woken);
         let event = || Lifecycle::NameUnregistered { actor: holder, name: text.into() };
         node.0.events.put(event, &mut told);
         let mut next = tables.of(holder).next().map(Box::<str>::from);
@@ -182,8 +123,9 @@ impl Names {
     }
 
     /// Gives an actor everything at and below a point. False if it is dead.
-    fn mount(&self, point: &str, cell: &dyn AnyCell) -> Result<bool, RegisterError> {
+    pub(crate) fn mount(&self, point: &str, cell: &dyn AnyCell) -> Result<bool, RegisterError> {
         let path = Path::new(point)?;
+        let mut woken = Woken::default();
         let mut tables = self.tables.write();
         if let Some(holder) = tables.mounted(point) {
             return Err(RegisterError::Taken { name: point.into(), holder });
@@ -191,30 +133,19 @@ impl Names {
         let marked = mark(cell, |_| ());
         if marked {
             let _ = tables.paths.mount(path, cell.head().id); // nothing is mounted there
+            self.moved();
+            tables.waiting.paths_changed(&mut woken);
         }
         Ok(marked)
     }
 
-    fn unmount(&self, point: &str, may: impl FnOnce(ActorId) -> bool) -> Option<ActorId> {
+    pub(crate) fn unmount(&self, point: &str, may: impl FnOnce(ActorId) -> bool) -> Option<ActorId> {
+        let mut woken = Woken::default();
         let mut tables = self.tables.write();
         tables.mounted(point).filter(|target| may(*target))?;
+        self.moved();
+        tables.waiting.paths_changed(&mut woken);
         tables.paths.unmount(point)
-    }
-
-    /// Frees all that an actor has.
-    pub(crate) fn release(&self, head: &Head) {
-        let (id, events) = (head.id, &head.node.events);
-        let gone = |name: &str| Lifecycle::NameUnregistered { actor: id, name: name.into() };
-        let mut told = Told::default();
-        let mut tables = self.tables.write();
-        for name in tables.names.remove_all(id) {
-            events.put(|| gone(name.as_str()), &mut told);
-            self.changes.put(|| NameChange::NoName(NameUnregister { name }), &mut told);
-        }
-        for path in tables.paths.remove_all(id) {
-            events.put(|| gone(path.as_str()), &mut told);
-            self.changes.put(|| NameChange::NoPath(PathUnregister { path }), &mut told);
-        }
     }
 
     /// All names and paths that there are, and every change from now on. Who is behind by more than the stream holds misses
@@ -270,6 +201,34 @@ fn mark(cell: &dyn AnyCell, also: impl FnOnce(&mut crate::cell::More)) -> bool {
 /// node.register("/demo/greeter", greeter.id()).unwrap();
 /// assert_eq!(node.names_of(greeter.id()), ["greeter".into(), "/demo/greeter".into()]);
 /// ```
+///
+/// # Services
+///
+/// Two services of the node have names as well: the namespace, called `ns`, `/sys/ns` and `/node/<identity>`, and the capabilities, called
+/// `/node/<identity>/caps`. They answer [requests](Kind::is_request) that an actor sends to their ids, in the layouts of
+/// [`sinew_core::payload`]; `docs/actors.md` has them all. They are no actors: they do not count, and cannot be stopped,
+/// linked or monitored.
+///
+/// ```
+/// use sinew_core::payload::{NsLookup, NsReply, SystemPayload};
+/// use sinew_core::Path;
+/// use sinew_kernel::{Flow, Kind, Node, Received};
+///
+/// let node = Node::builder().identity("alpha").build().unwrap();
+/// let asks = node.actor().spawn_process::<(), _>(|process| {
+///     let request = NsLookup { path: Path::new("/node/alpha/caps").unwrap() };
+///     process.ctx().send_named("ns", Kind::NS_LOOKUP, request.encode()).unwrap();
+///     let Ok(Received::Raw(answer)) = process.recv() else { panic!("it is answered") };
+///     let caps = NsReply::decode(answer.payload.bytes()).unwrap().actor;
+///
+///     process.ctx().send(caps, Kind::CAPS_REQUEST, &b""[..]).unwrap();
+///     let Ok(Received::Raw(answer)) = process.recv() else { panic!("it is answered") };
+///     let lines = String::from_utf8(answer.payload.bytes().to_vec()).unwrap();
+///     assert!(lines.contains("identity=alpha\n"));
+///     Flow::Stop
+/// });
+/// assert!(!asks.unwrap().join().unwrap().is_abnormal());
+/// ```
 impl NodeRef {
     /// Gives an actor a name or a path, as [`Ctx::register`] does.
     ///
@@ -280,12 +239,13 @@ impl NodeRef {
         self.registered(actor, |cell| self.0.names.register(name, cell))
     }
 
-    /// Takes a name or a path from whoever has it, and returns that one.
+    /// Takes a name or a path from whoever has it, and returns that one. The [services](NodeRef#services) keep theirs.
     pub fn unregister(self, name: &str) -> Option<ActorId> {
         self.0.names.unregister(self, name, |_| true)
     }
 
-    /// Whom a name or a path leads to. A path leads to the longest mount at or above it, or else to who has registered it.
+    /// Whom a name or a path leads to. A path leads to the longest mount at or above it, or else to who has registered it, or else, as
+    /// `/node/<identity>/<name>` with the identity of this node, to who has that name.
     pub fn lookup(self, name: &str) -> Option<ActorId> {
         self.0.names.tables.read().lookup(name)
     }
@@ -310,16 +270,17 @@ impl NodeRef {
     ///
     /// # Errors
     ///
-    /// If there is no such actor on this node, or its messages are of another type.
+    /// If there is no such actor on this node, or its messages are of another type. To services there are no references.
     pub fn actor_ref<M: Send + 'static>(self, id: ActorId) -> Result<ActorRef<M>, LookupError> {
-        let cell = self.0.table.get(id).ok_or(LookupError::NoActor(id))?.as_any();
-        let other_type = |_| LookupError::OtherType { name: None, actor: id, wanted: type_name::<M>() };
-        Arc::downcast::<Cell<M>>(cell).map(ActorRef).map_err(other_type)
+        let other_type = || LookupError::OtherType { name: None, actor: id, wanted: type_name::<M>() };
+        let unknown = || if is_service(id) { other_type() } else { LookupError::NoActor(id) };
+        let cell = self.0.table.get(id).ok_or_else(unknown)?.as_any();
+        Arc::downcast::<Cell<M>>(cell).map(ActorRef).map_err(|_| other_type())
     }
 
     /// Whom a path leads to, and what is left of the path below a mount.
     pub fn resolve(self, path: &str) -> Option<Resolved<'_, ActorId>> {
-        self.0.names.tables.read().paths.resolve(path)
+        self.0.names.tables.read().resolve(path)
     }
 
     /// All names of an actor, then all of its paths, each in order.
@@ -441,6 +402,7 @@ impl<M: Send + 'static> Ctx<'_, M> {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
+    use sinew_core::Name;
     use sinew_core::payload::SystemPayload;
 
     use super::*;
@@ -454,7 +416,12 @@ mod tests {
         let (known, changes) = node.0.names.subscribe();
         let name = |name: &str, actor: ActorId| NameRegister { name: Name::new(name).unwrap(), actor };
         let path = PathRegister { path: Path::new("/sys/other").unwrap(), actor: other.id() };
-        assert_eq!(known, [NameChange::Name(name("one", one.id())), NameChange::Path(path.clone())]);
+        let of_node = node.list("").len(); // those of services are told to other nodes as well
+        assert_eq!(known.len(), of_node);
+        for change in [NameChange::Name(name("one", one.id())), NameChange::Path(path.clone())] {
+            assert_eq!(known.iter().filter(|known| **known == change).count(), 1);
+        }
+        assert!(known.contains(&NameChange::Name(name("ns", node.lookup("ns").unwrap()))));
 
         node.register("two", one.id()).unwrap();
         node.unregister("one");

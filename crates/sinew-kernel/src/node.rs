@@ -6,170 +6,35 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
-use sinew_core::{ActorId, ExitReason, Instant, Kind, Level, NodeId, Strategy};
-use sinew_sched::chan::{Receiver, oneshot};
+use sinew_chan::chan::oneshot;
+use sinew_core::{ExitReason, Identity, NodeId};
 use sinew_sched::{CurrentThread, Handle, Report, Runtime};
 use sinew_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sinew_sync::{Mutex, thread};
 
-use crate::actor::Actor;
-use crate::actor_ref::ActorRef;
 use crate::books::Books;
 use crate::bus::Bus;
 use crate::cell::Children;
-use crate::dead::{DeadLetter, DeadLetters};
+use crate::clock;
+use crate::dead::DeadLetters;
 use crate::end;
-use crate::error::{SendError, SpawnError, Unsent};
-use crate::event::Event;
-use crate::groups::Groups;
+use crate::identity;
 use crate::inspect::tasks;
 use crate::limits::Budget;
 use crate::log::{self, Log};
-use crate::message::{Message, Payload};
-use crate::names::Names;
+use crate::membership::Groups;
+use crate::registry::Names;
 use crate::router::Routers;
-use crate::spawn::Spawn;
+use crate::shared::{Inner, NodeRef};
 use crate::stop;
-use crate::store::{State, Store};
-use crate::supervisor::Supervisor;
+use crate::store::Store;
 use crate::table::Table;
-use crate::timers::{Fire, Timers};
+use crate::timers::Timers;
+use crate::waits;
 use crate::zombies::Zombies;
 
 /// How long the drop of a node waits for each of its steps.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// What all parts of a node share. It is never freed, so that references to actors need not count it.
-pub(crate) struct Inner {
-    pub(crate) id: NodeId,
-    pub(crate) handle: Handle,
-    pub(crate) table: Table,
-    pub(crate) names: Names,
-    pub(crate) groups: Groups,
-    pub(crate) routers: Routers,
-    pub(crate) budget: Budget,
-    pub(crate) timers: Timers,
-    pub(crate) dead_letters: DeadLetters,
-    pub(crate) zombies: Zombies,
-    pub(crate) books: Books,
-    pub(crate) log: Log,
-    store: Mutex<Store>,
-    pub(crate) stop_timeout: Duration,
-    /// Every actor knows where it was spawned.
-    pub(crate) keeps_sites: bool,
-    pub(crate) events: Bus<Lifecycle>,
-    numbers: AtomicU64,
-    closed: AtomicBool,
-    /// Whoever waits until there are no actors.
-    emptied: Mutex<Vec<oneshot::Sender<()>>>,
-}
-
-/// Something in the life of an actor.
-#[derive(Clone, PartialEq, Debug)]
-#[non_exhaustive]
-pub enum Lifecycle {
-    /// It has started.
-    Started(ActorId),
-    /// It has started in the place of one that ended; told after [`Started`](Lifecycle::Started).
-    Restarted {
-        /// Which.
-        actor: ActorId,
-        /// Its name, if it has one.
-        name: Option<Box<str>>,
-        /// How often that has happened.
-        restarts: u32,
-        /// Why the one before it ended, if that is known.
-        after: Option<ExitReason>,
-    },
-    /// It is called so from now on.
-    NameRegistered {
-        /// Who.
-        actor: ActorId,
-        /// The name.
-        name: Box<str>,
-    },
-    /// It is not called so any more.
-    NameUnregistered {
-        /// Who.
-        actor: ActorId,
-        /// The name.
-        name: Box<str>,
-    },
-    /// It was killed and does not end: it counts as ended, and is listed with the [zombies](NodeRef::zombies).
-    GivenUp(ActorId),
-    /// It has ended.
-    Ended {
-        /// Which.
-        actor: ActorId,
-        /// Its name, if it had one.
-        name: Option<Box<str>>,
-        /// Why.
-        reason: ExitReason,
-    },
-}
-
-impl Inner {
-    /// The state of the actor with this name.
-    pub(crate) fn state_of(&self, name: &str) -> State {
-        self.store.lock().of(name)
-    }
-
-    /// A number that no other call gets.
-    pub(crate) fn next_number(&self) -> u64 {
-        self.numbers.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// There is room for one more actor.
-    pub(crate) fn admit(&self) -> Result<(), SpawnError> {
-        if self.closed.load(Ordering::Relaxed) {
-            return Err(SpawnError::ShuttingDown);
-        }
-        if self.table.reserve() { Ok(()) } else { Err(SpawnError::TooMany(self.table.len())) }
-    }
-
-    pub(crate) fn lifecycle(&self, event: impl FnOnce() -> Lifecycle) {
-        self.events.tell(event);
-    }
-
-    /// What subscribers have missed, because they were behind.
-    pub(crate) fn missed(&self) -> u64 {
-        self.events.lost() + self.dead_letters.bus.lost()
-    }
-
-    /// True if no more actors are started.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::SeqCst)
-    }
-
-    /// An actor is gone. Either this sees that the node is closed, or whoever has closed it sees that the actor is gone.
-    pub(crate) fn gone(&self) {
-        if self.is_closed() && self.table.len() == 0 {
-            let emptied = std::mem::take(&mut *self.emptied.lock());
-            emptied.into_iter().for_each(|waiting| drop(waiting.send(())));
-        }
-    }
-
-    pub(crate) fn fire(&self, _at: Instant, fire: Fire) {
-        match fire {
-            Fire::Step(id, step) => {
-                if let Some(cell) = self.table.get(id) {
-                    stop::step(&*cell, step);
-                }
-            }
-            Fire::Tick(id, ticket) => {
-                if let Some(cell) = self.table.get(id) {
-                    let _ = cell.push_event(Event::Tick(ticket)); // it may have ended
-                }
-            }
-            Fire::Timer(timer) => timer.expire(),
-        }
-    }
-
-    /// Says something that nobody was there to be told.
-    pub(crate) fn complain(&self, text: &str) {
-        self.log.say_own(self, Level::Warn, text);
-    }
-}
 
 /// The options of a node.
 #[derive(Clone, Debug)]
@@ -177,10 +42,10 @@ impl Inner {
 pub struct Builder {
     runtime: sinew_sched::Builder,
     id: NodeId,
+    identity: Option<Box<str>>,
     max_actors: usize,
     max_queued_bytes: Option<usize>,
     stop_timeout: Duration,
-    keeps_sites: bool,
     pub(crate) log: log::Options,
     store: Option<Store>,
 }
@@ -193,19 +58,45 @@ impl Builder {
         self
     }
 
+    /// Sets the node's identity, by which paths name it: `/node/<identity>`. Up to 31 bytes, without a slash. Defaults to
+    /// `linux-` and four hexadecimal digits of a hash of the host's name. Nodes that are to know of each other need
+    /// different identities.
+    ///
+    /// ```
+    /// use sinew_kernel::{Flow, Node};
+    ///
+    /// let node = Node::builder().identity("alpha").build().unwrap();
+    /// let counter = node.actor().name("counter").spawn_raw((), |_, _, _| Flow::Continue).unwrap();
+    /// assert_eq!(node.lookup("/node/alpha/counter"), Some(counter.id()));
+    /// ```
+    pub fn identity(mut self, identity: impl Into<Box<str>>) -> Builder {
+        self.identity = Some(identity.into());
+        self
+    }
+
     /// The options of the runtime that runs the actors.
     pub fn runtime(mut self, runtime: sinew_sched::Builder) -> Builder {
         self.runtime = runtime;
         self
     }
 
-    /// Where [states](crate::Ctx::state) of actors are kept; if not said, in memory until the node ends.
+    /// Where [states](crate::Ctx::state) of actors are kept. Defaults to memory, until the node ends.
     ///
-    /// ```no_run
+    /// The end of the node closes the store, and waits until its file is closed, unless there are other handles to the
+    /// store, such as a clone or a [`State`](crate::store::State) of one.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
     /// use sinew_kernel::Node;
     /// use sinew_kernel::store::Store;
     ///
-    /// let node = Node::builder().store(Store::open("shop.redb").unwrap()).build().unwrap();
+    /// # let path = std::env::temp_dir().join(format!("sinew-node-{}", std::process::id()));
+    /// let node = Node::builder().store(Store::open(&path).unwrap()).build().unwrap();
+    /// node.shutdown(Duration::from_secs(5));
+    /// let store = Store::open(&path).unwrap(); // nobody has the file open any more
+    /// # store.close().unwrap();
+    /// # std::fs::remove_file(path).unwrap();
     /// ```
     pub fn store(mut self, store: Store) -> Builder {
         self.store = Some(store);
@@ -237,10 +128,11 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// If the runtime cannot be started.
+    /// If the runtime cannot be started, or the [identity](Builder::identity) cannot be one.
     pub fn build(self) -> std::io::Result<Node> {
+        let identity = identity::choose(self.identity.as_deref())?;
         let runtime = self.runtime.clone().build()?;
-        let inner = self.inner(runtime.handle());
+        let inner = self.inner(identity, runtime.handle());
         Ok(Node { node: NodeRef(inner), runtime: Some(runtime) })
     }
 
@@ -248,19 +140,22 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// If the runtime cannot be started.
+    /// If the runtime cannot be started, or the [identity](Builder::identity) cannot be one.
     pub fn build_current_thread(self) -> std::io::Result<LocalNode> {
+        let identity = identity::choose(self.identity.as_deref())?;
         let runtime = self.runtime.clone().build_current_thread()?;
-        let inner = self.inner(runtime.handle());
+        let inner = self.inner(identity, runtime.handle());
         Ok(LocalNode { node: NodeRef(inner), runtime: Some(runtime) })
     }
 
-    fn inner(self, handle: Handle) -> &'static Inner {
+    fn inner(self, identity: Identity, handle: Handle) -> &'static Inner {
+        waits::register();
         let inner: &'static Inner = Box::leak(Box::new(Inner {
             id: self.id,
             handle,
             table: Table::new(self.id, self.max_actors),
-            names: Names::new(),
+            names: Names::new(self.id, &identity),
+            identity,
             groups: Groups::default(),
             routers: Routers::new(),
             budget: Budget::new(self.max_queued_bytes),
@@ -268,27 +163,28 @@ impl Builder {
             dead_letters: DeadLetters::default(),
             zombies: Zombies::default(),
             books: Books::default(),
-            log: Log::new(self.log),
+            log: Log::new(self.id, handle, self.log),
             store: Mutex::new(self.store.unwrap_or_else(Store::in_memory)),
             stop_timeout: self.stop_timeout,
-            keeps_sites: self.keeps_sites,
             events: Bus::default(),
             numbers: AtomicU64::new(1),
             closed: AtomicBool::new(false),
             emptied: Mutex::new(Vec::new()),
         }));
         handle.name_turns_by(|tasks| tasks::names(inner, tasks));
-        Timers::start(inner).detach();
-        Log::start(inner);
+        inner.log.name_by(|actor| inner.table.get(actor)?.life(|life| life.more.as_ref()?.name.clone()));
+        clock::start(inner);
+        inner.log.start();
         inner
     }
 }
 
 /// A node with a runtime of its own. Dropping it shuts it down.
 ///
-/// Its actors are stopped: what is in their mailboxes becomes dead letters. To have it handled, [drain](ActorRef::drain) and
-/// [join](ActorRef::join) them first. The drop waits up to 5 seconds for actors that are in the middle of a message, then cancels and
-/// kills them; [`shutdown`](Node::shutdown) chooses how long, and says what is left.
+/// Its actors are stopped: what is in their mailboxes becomes dead letters. To have it handled, [drain](crate::ActorRef::drain) and
+/// [join](crate::ActorRef::join) them first. The drop waits up to 5 seconds for actors that are in the middle of a message, then cancels and
+/// kills them; [`shutdown`](Node::shutdown) chooses how long, and says what is left. Then it closes the
+/// [store](Builder::store): its file can be opened again.
 ///
 /// A [stack overflow](sinew_sched::Builder::stack) ends the process, whatever supervisors there are.
 pub struct Node {
@@ -304,7 +200,7 @@ impl Node {
     /// If the system cannot start a thread; [`Builder::build`] returns that as an error.
     #[allow(clippy::new_without_default, reason = "it starts threads")]
     pub fn new() -> Node {
-        Node::builder().build().expect("the system can start a thread")
+        Node::builder().build().expect("a node with default options can be built")
     }
 
     /// The options of a node.
@@ -312,10 +208,10 @@ impl Node {
         Builder {
             runtime: Runtime::builder(),
             id: NodeId(1),
+            identity: None,
             max_actors: usize::MAX,
             max_queued_bytes: None,
             stop_timeout: Duration::from_secs(5),
-            keeps_sites: false,
             log: log::Options::default(),
             store: None,
         }
@@ -342,7 +238,8 @@ impl Node {
 
     /// Stops all actors and waits for them up to `grace`, then shuts the runtime down, which cancels and kills what is left, and
     /// waits as long again for each. Then whoever waits for an actor is told of its end, whatever still runs on, and messages that were
-    /// left behind are dropped, for which it waits as long again.
+    /// left behind are dropped, for which it waits as long again. At last it closes the [store](Builder::store), and waits until what
+    /// is queued there is on the disk and the file is closed, however long the disk takes.
     pub fn shutdown(mut self, grace: Duration) -> Report {
         self.end(grace)
     }
@@ -427,120 +324,11 @@ impl Deref for LocalNode {
     }
 }
 
-/// A node by reference, for as long as it lives; afterwards nothing starts on it.
-#[derive(Clone, Copy)]
-pub struct NodeRef(pub(crate) &'static Inner);
-
 impl NodeRef {
-    /// The node's id.
-    pub fn id(self) -> NodeId {
-        self.0.id
-    }
-
-    /// How many actors there are.
-    pub fn actor_count(self) -> usize {
-        self.0.table.len()
-    }
-
-    /// The runtime that runs the actors, by reference.
-    pub fn handle(self) -> Handle {
-        self.0.handle
-    }
-
-    /// The options of an actor.
-    pub fn actor(self) -> Spawn {
-        Spawn::new(self)
-    }
-
-    /// Starts an actor.
-    ///
-    /// # Errors
-    ///
-    /// If the node has as many as it may, or shuts down.
-    #[track_caller]
-    pub fn spawn<A: Actor>(self, actor: A) -> Result<ActorRef<A::Msg>, SpawnError> {
-        self.actor().spawn(actor)
-    }
-
-    /// The options of a supervisor that restarts its children with this strategy.
-    pub fn supervisor(self, strategy: Strategy) -> Supervisor {
-        Supervisor::new(self.actor(), strategy)
-    }
-
-    /// Sends bytes or a value to the actor with this id, from nobody. Never waits.
-    ///
-    /// # Errors
-    ///
-    /// With the message: if there is no such actor, or its mailbox is full and it drops none.
-    pub fn send(
-        self,
-        dest: ActorId,
-        kind: Kind,
-        payload: impl Into<Payload>,
-    ) -> Result<(), SendError<Message>> {
-        self.route(Message::new(dest, kind, payload.into()))
-    }
-
-    /// Sends a message to wherever its destination is.
-    pub(crate) fn route(self, message: Message) -> Result<(), SendError<Message>> {
-        let dest = message.dest;
-        if message.kind.is_event() {
-            let why = Unsent::SystemKind(message.kind);
-            return Err(SendError::new(message, why));
-        }
-        if dest.node() != self.0.id && !dest.is_nobody() {
-            return self.0.routers.send(message);
-        }
-        match self.0.table.get(dest) {
-            Some(cell) => cell.deliver(message),
-            None => Err(SendError::new(message, Unsent::Unknown(dest))),
-        }
-    }
-
-    /// Stops the actor with this id as [`ActorRef::stop`] does. False if there is none.
-    pub fn stop(self, id: ActorId) -> bool {
-        self.0.table.get(id).map(|cell| stop::stop(&*cell, ExitReason::Shutdown)).is_some()
-    }
-
-    /// Cancels the actor with this id as [`ActorRef::cancel`] does. False if there is none.
-    pub fn cancel(self, id: ActorId) -> bool {
-        self.0.table.get(id).map(|cell| stop::cancel(&*cell)).is_some()
-    }
-
-    /// Kills the actor with this id as [`ActorRef::kill`] does. False if there is none.
-    pub fn kill(self, id: ActorId) -> bool {
-        self.0.table.get(id).map(|cell| stop::kill(&*cell)).is_some()
-    }
-
-    /// How many messages were accepted and will not be handled.
-    pub fn dead_letter_count(self) -> u64 {
-        self.0.dead_letters.count()
-    }
-
-    /// Dead letters from now on. Who is behind by more than 1,024 misses some.
-    pub fn dead_letters(self) -> Receiver<DeadLetter> {
-        self.0.dead_letters.bus.subscribe()
-    }
-
-    /// How many [dead letters](NodeRef::dead_letters) and [events](NodeRef::lifecycle) subscribers have missed.
-    pub fn missed(self) -> u64 {
-        self.0.dead_letters.bus.lost() + self.0.events.lost()
-    }
-
-    /// What becomes of actors from now on. Who is behind by more than 1,024 misses some. It is told in its own time: an
-    /// [`Ended`](Lifecycle::Ended) may come a moment after [`join`](ActorRef::join) has returned.
-    pub fn lifecycle(self) -> Receiver<Lifecycle> {
-        self.0.events.subscribe()
-    }
-
-    /// Actors whose end was published although they run on: they were killed, and never block.
-    pub fn zombies(self) -> Vec<ActorId> {
-        self.0.zombies.ids()
-    }
-
     /// Asks all actors to stop that have no parent to do so. From now on none is started.
     pub(crate) fn ask_all(self) {
         self.0.closed.store(true, Ordering::SeqCst);
+        self.0.names.wake_all();
         let roots = self.0.table.all().into_iter().rev();
         for cell in
             roots.filter(|cell| cell.life(|life| life.more.as_ref().is_none_or(|more| more.parent.is_none())))
@@ -552,10 +340,17 @@ impl NodeRef {
     /// The runtime has ended: so have all actors, and those who wait for them are told, whatever still runs on. Messages that they
     /// leave behind run foreign code when they are dropped: a thread of its own does that, and is waited for up to `grace`.
     fn bury_all(self, grace: Duration) {
-        let store = std::mem::replace(&mut *self.0.store.lock(), Store::in_memory());
-        drop(store); // the node is never freed, and the file is to be closed
+        self.bury_actors(grace);
+        let closed = Store::in_memory();
+        closed.close().expect("nobody waits for a store in memory");
+        let store = std::mem::replace(&mut *self.0.store.lock(), closed);
+        store.release(); // the node is never freed
+    }
+
+    fn bury_actors(self, grace: Duration) {
         let left: Vec<_> =
             self.0.table.all().iter().flat_map(|cell| end::end_without(cell, Children::Leave).1).collect();
+        self.shrink();
         if left.is_empty() {
             return;
         }
@@ -569,6 +364,21 @@ impl NodeRef {
         }
     }
 
+    /// Gives back the memory that the node has on the heap. All actors have ended: those that still run, and references, find everything
+    /// empty.
+    fn shrink(self) {
+        let node = self.0;
+        node.table.shrink();
+        node.names.shrink();
+        node.groups.shrink();
+        node.timers.shrink(&node.table);
+        node.zombies.shrink();
+        node.dead_letters.bus.close();
+        node.events.close();
+        let emptied = std::mem::take(&mut *node.emptied.lock());
+        drop(emptied); // without the lock
+    }
+
     /// Stops all actors and waits until there are none, up to `grace`.
     pub(crate) fn stop_all(self, grace: Duration) {
         let (sender, mut receiver) = oneshot::channel();
@@ -577,11 +387,5 @@ impl NodeRef {
         if self.0.table.len() > 0 {
             let _ = receiver.recv_timeout(grace);
         }
-    }
-}
-
-impl fmt::Debug for NodeRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Node").field("id", &self.0.id.0).field("actors", &self.actor_count()).finish()
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use sinew_core::{ExitReason, Instant};
 use sinew_fiber::Refused;
 use sinew_fiber::raw::ready_to_await;
-use sinew_sched::turn::{After, Turn, wait_until};
+use sinew_sched::turn::{self, After, Turn, wait_until};
 use sinew_sched::{Raised, WaitKind};
 use sinew_sync::Arc;
 
@@ -20,11 +20,11 @@ use crate::cell::{AnyCell, BURIED, Cell, Entry, Lane, OWES};
 use crate::ctx::Ctx;
 use crate::end;
 use crate::event::{Event, Exit};
-use crate::failure;
 use crate::limits::Queued;
 use crate::mailbox::Taken;
 use crate::message::Message;
-use crate::notice::Handled;
+use crate::services::Handled;
+use crate::start;
 
 /// What a process has of itself: what every actor has, and its messages.
 ///
@@ -164,6 +164,7 @@ impl<'a, M: Send + 'static> Process<'a, M> {
     fn next(&mut self, deadline: Option<Instant>) -> Result<Option<Item<M>>, Refused> {
         let cell = self.ctx.cell;
         ready_to_await()?; // one that always finds a message can be ended as well
+        turn::charge(); // and does not keep its worker
         loop {
             let item = match cell.take(&mut VecDeque::new(), false) {
                 Taken::One(entry, _) => {
@@ -191,7 +192,7 @@ impl<'a, M: Send + 'static> Process<'a, M> {
                 },
                 // It is about to be told.
                 Taken::End if cell.was_killed() => {
-                    wait_until(|| false, None, WaitKind::Mailbox)?;
+                    wait_until(|| false, None, WaitKind::Turn)?;
                     continue;
                 }
                 Taken::End if !self.kept.iter().any(|(kept, _)| matches!(kept, Received::Stop(_))) => {
@@ -200,7 +201,7 @@ impl<'a, M: Send + 'static> Process<'a, M> {
                 // Or it does not want to stop, and waits for something else.
                 Taken::Nothing | Taken::End => {
                     cell.settle();
-                    if !wait_until(|| cell.has_mail(), deadline, WaitKind::Mailbox)? {
+                    if !wait_until(|| cell.has_mail(), deadline, WaitKind::Turn)? {
                         return Ok(None);
                     }
                     continue;
@@ -262,7 +263,7 @@ where
     fn turn(&self) -> After {
         let buried = self.cell.head.flags() & BURIED != 0; // it was given up before it ran
         if let Some(body) = self.body.take().filter(|_| !buried) {
-            end::started(&*self.cell);
+            start::started(&*self.cell);
             let at_message = &self.at_message;
             let mut process = Process { ctx: Ctx::new(&self.cell), kept: VecDeque::new(), at_message };
             self.flow.set(body(&mut process));
@@ -288,17 +289,13 @@ where
             head.fail();
         }
         let reason = match (raised, self.flow.take()) {
-            (Some(raised), _) => {
-                let asked = if raised.is_cancelled() { self.cell.asked() } else { None };
-                let reason = failure::reason(raised);
-                asked.unwrap_or(reason)
-            }
+            (Some(raised), _) => end::reason_of(&self.cell, raised).0,
             (None, Flow::Exit(reason)) => reason,
             (None, _) => ExitReason::Normal,
         };
         self.cell.close(reason.clone());
         let body = self.body.take();
-        failure::contain("the destructor", &self.cell.head, || drop(body));
+        self.cell.head.contain("the destructor", || drop(body));
         end::bury(&*self.cell, &reason);
     }
 }

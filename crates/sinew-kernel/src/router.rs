@@ -1,6 +1,7 @@
-//! The seam to other nodes: who takes messages there.
+//! The seam to other nodes.
 //!
-//! Whoever connects nodes registers a [`Router`] for each that it reaches. None does yet: a message to another node comes back.
+//! Whoever connects nodes registers a [`Router`] for each that it reaches. None does yet: a message
+//! to another node comes back.
 
 use std::collections::BTreeMap;
 
@@ -32,6 +33,11 @@ impl Routers {
             Some(router) => router.send(message),
             None => Err(SendError::new(message, Unsent::NoConnection(node))),
         }
+    }
+
+    /// How many nodes there is a way to.
+    pub(crate) fn len(&self) -> usize {
+        self.0.read().len()
     }
 
     /// There is a way to `node` from now on; the one that there was is returned.
@@ -76,7 +82,7 @@ mod tests {
         let send = || node.send(far, Kind(3), &b"hello"[..]);
         let no_way = |error: SendError<Message>| {
             assert!(matches!(error.why, Unsent::NoConnection(NodeId(2))), "{error}");
-            assert_eq!(error.message.payload.bytes(), b"hello");
+            assert_eq!(error.item.payload.bytes(), b"hello");
         };
         no_way(send().unwrap_err());
 

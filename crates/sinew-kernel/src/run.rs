@@ -1,23 +1,11 @@
 //! How an actor runs: its turns on the scheduler.
 //!
-//! A turn handles what is in the system's lane, then one message; more of them as long as no other task of the worker is ready, up
-//! to [`BATCH`]. So a flooded actor lets every other that is ready have a turn after each of its messages.
+//! A turn handles what is in the system's lane, then one message; more of them as long as no other
+//! task of the worker is ready, up to [`BATCH`]. So a flooded actor lets every other that is ready
+//! have a turn after each of its messages.
 //!
-//! # The end
-//!
-//! Whatever ends an actor, this order holds, and each step is made once:
-//!
-//! 1. its mailbox is closed: senders are told the reason;
-//! 2. its `stopping` hook runs, unless it failed or was killed;
-//! 3. its state is dropped;
-//! 4. what was left in its mailbox is counted as dead letters;
-//! 5. its timers are freed, and what was left in its mailbox is dropped, so questions in it are answered with the reason. This is
-//!    foreign code: that it fails is reported, and until it is done the actor can be killed. For one that was given up, another task
-//!    does this, after the rest;
-//! 6. its children are stopped, and it waits until they have ended;
-//! 7. its names, groups and watches are freed, and its monitors are taken back;
-//! 8. its parent is told, then those who are linked to it, monitor it, or wait for it;
-//! 9. its id is unknown.
+//! When its turns are over, the task closes the mailbox, runs the `stopping` hook, drops the state,
+//! and leaves the rest of the [end](crate::end) to [`bury`](end::bury).
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -33,8 +21,8 @@ use crate::cell::{AnyCell, BURIED, Cell, Entry, Head, LANE, Lane, OWES};
 use crate::ctx::Ctx;
 use crate::end;
 use crate::event::Event;
-use crate::failure;
 use crate::mailbox::Taken;
+use crate::start;
 
 /// Messages that an actor handles in one turn at most.
 const BATCH: u32 = 64;
@@ -55,7 +43,7 @@ impl<B: Body> Run<B> {
         let flow = body.started(ctx);
         // One that gives a reason not to go on has not started.
         if !matches!(flow, Flow::Exit(_)) && !B::STARTS_LATER {
-            end::started(&*self.cell);
+            start::started(&*self.cell);
         }
         flow
     }
@@ -199,6 +187,7 @@ impl<B: Body> Run<B> {
                     }
                     Taken::Event(event) => self.event(event, body, ctx),
                     Taken::Nothing => return After::Idle,
+                    Taken::End if self.cell.awaits_saves() => return After::Idle,
                     Taken::End => return After::Ended,
                     Taken::Batch => continue,
                 }
@@ -267,14 +256,11 @@ impl<B: Body> Turn for Run<B> {
     }
 
     fn ended(&self, raised: Option<Raised>) {
-        let mut graceful = true;
-        if let Some(raised) = raised {
-            // One that was asked to stop and takes too long is cancelled: it ends as it was asked to.
-            let asked = if raised.is_cancelled() { self.cell.asked() } else { None };
-            graceful = asked.is_some();
-            let reason = failure::reason(raised);
-            self.cell.close(asked.unwrap_or(reason));
-        }
+        let graceful = raised.is_none_or(|raised| {
+            let (reason, was_asked) = end::reason_of(&self.cell, raised);
+            self.cell.close(reason);
+            was_asked
+        });
         let (reason, killed) = {
             let life = &self.cell.lock().life;
             (life.reason(), life.more.as_ref().is_some_and(|more| more.killed))
@@ -288,10 +274,10 @@ impl<B: Body> Turn for Run<B> {
             && let Some(body) = &mut *body
         {
             let hook = || body.stopping(&reason, &mut Ctx::new(&self.cell));
-            failure::contain("the `stopping` hook", &self.cell.head, hook);
+            self.cell.head.contain("the `stopping` hook", hook);
         }
         if mem::needs_drop::<B>() {
-            failure::contain("the destructor", &self.cell.head, || *body = None);
+            self.cell.head.contain("the destructor", || *body = None);
         }
         end::bury(&*self.cell, &reason);
     }

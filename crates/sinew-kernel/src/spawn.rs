@@ -11,16 +11,15 @@ use crate::cell::{Cell, Life, Phase};
 use crate::ctx::Ctx;
 use crate::end;
 use crate::error::SpawnError;
-use crate::failure;
 use crate::mailbox::{Mail, Policy};
 use crate::message::Message;
-use crate::node::{Inner, NodeRef};
+use crate::patience::Patience;
 use crate::process::{Process, ProcessRun};
 use crate::run::Run;
-use crate::stop::Patience;
+use crate::shared::{Inner, NodeRef};
 use sinew_sched::turn::Turn;
 
-/// The options of an actor.
+/// The options of an actor that is about to be started: see [`NodeRef::actor`] and [`Ctx::child`].
 ///
 /// ```
 /// use sinew_kernel::{Actor, Ctx, Flow, Node, Policy};
@@ -42,7 +41,7 @@ use sinew_sched::turn::Turn;
 /// ```
 #[must_use = "options do nothing until `spawn`"]
 #[derive(Debug)]
-pub struct Spawn {
+pub struct ActorBuilder {
     node: NodeRef,
     capacity: u32,
     policy: Policy,
@@ -62,9 +61,9 @@ struct Rare {
     at: Option<&'static Location<'static>>,
 }
 
-impl Spawn {
-    pub(crate) fn new(node: NodeRef) -> Spawn {
-        Spawn { node, capacity: 1024, policy: Policy::Park, rare: None }
+impl ActorBuilder {
+    pub(crate) fn new(node: NodeRef) -> ActorBuilder {
+        ActorBuilder { node, capacity: 1024, policy: Policy::Park, rare: None }
     }
 
     fn rare(&mut self) -> &mut Rare {
@@ -72,42 +71,42 @@ impl Spawn {
     }
 
     /// A name, under which it is registered before it starts.
-    pub fn name(mut self, name: impl Into<Box<str>>) -> Spawn {
+    pub fn name(mut self, name: impl Into<Box<str>>) -> ActorBuilder {
         self.rare().name = Some(name.into());
         self
     }
 
     /// How many messages its mailbox holds; 1,024 if not said.
-    pub fn mailbox(mut self, capacity: u32) -> Spawn {
+    pub fn mailbox(mut self, capacity: u32) -> ActorBuilder {
         self.capacity = capacity;
         self
     }
 
     /// What becomes of messages when the mailbox is full; if not said, their senders wait.
-    pub fn policy(mut self, policy: Policy) -> Spawn {
+    pub fn policy(mut self, policy: Policy) -> ActorBuilder {
         self.policy = policy;
         self
     }
 
-    pub(crate) fn child_of(mut self, parent: ActorId) -> Spawn {
+    pub(crate) fn child_of(mut self, parent: ActorId) -> ActorBuilder {
         self.rare().parent = Some(parent);
         self
     }
 
     /// Its parent is told when it has started; how often it was restarted before, and where the code is that describes it.
-    pub(crate) fn supervised(mut self, restarts: u32, at: &'static Location<'static>) -> Spawn {
+    pub(crate) fn supervised(mut self, restarts: u32, at: &'static Location<'static>) -> ActorBuilder {
         let rare = self.rare();
         (rare.announces, rare.restarts, rare.at) = (true, restarts, Some(at));
         self
     }
 
-    pub(crate) fn patience(mut self, patience: Patience) -> Spawn {
+    pub(crate) fn patience(mut self, patience: Patience) -> ActorBuilder {
         self.rare().patience = patience;
         self
     }
 
     /// Why the one ended whose place it takes, for onlookers, if that was a failure.
-    pub(crate) fn instead_of(mut self, ended: Option<ExitReason>) -> Spawn {
+    pub(crate) fn instead_of(mut self, ended: Option<ExitReason>) -> ActorBuilder {
         self.rare().last_error = ended.filter(ExitReason::is_abnormal);
         self
     }
@@ -127,7 +126,7 @@ impl Spawn {
     ///
     /// # Errors
     ///
-    /// As for [`spawn`](Spawn::spawn).
+    /// As for [`spawn`](ActorBuilder::spawn).
     #[track_caller]
     pub fn spawn_raw<S, F>(self, state: S, handle: F) -> Result<ActorRef<Message>, SpawnError>
     where
@@ -141,7 +140,7 @@ impl Spawn {
     ///
     /// # Errors
     ///
-    /// As for [`spawn`](Spawn::spawn).
+    /// As for [`spawn`](ActorBuilder::spawn).
     #[track_caller]
     pub fn spawn_process<M, F>(self, body: F) -> Result<ActorRef<M>, SpawnError>
     where
@@ -178,7 +177,10 @@ impl Spawn {
         let task = node.handle.spawn_turn(|waker| {
             let mail = Mail::new(self.capacity, self.policy);
             let mut cell = Arc::new(Cell::<M>::new(node, waker, mail));
-            node.table.insert(&mut cell);
+            node.table.insert(|id| {
+                Arc::get_mut(&mut cell).expect("nobody else has it").head.id = id;
+                cell.clone()
+            });
             if let Err(error) = self.prepare(&cell, spawned_at) {
                 end::refuse(&*cell);
                 refused = Some(error);
@@ -205,7 +207,7 @@ impl Spawn {
         spawned_at: &'static Location<'static>,
     ) -> Result<(), SpawnError> {
         let node = self.node.0;
-        if self.rare.is_none() && !node.keeps_sites {
+        if self.rare.is_none() {
             return Ok(());
         }
         let Rare { name, parent, announces, restarts, last_error, patience, at } =
@@ -227,6 +229,43 @@ impl Spawn {
             return Err(error.into());
         }
         Ok(())
+    }
+}
+
+/// # Actors
+impl NodeRef {
+    /// The options of an actor.
+    pub fn actor(self) -> ActorBuilder {
+        ActorBuilder::new(self)
+    }
+
+    /// Starts an actor.
+    ///
+    /// # Errors
+    ///
+    /// If the node has as many as it may, or shuts down.
+    #[track_caller]
+    pub fn spawn<A: Actor>(self, actor: A) -> Result<ActorRef<A::Msg>, SpawnError> {
+        self.actor().spawn(actor)
+    }
+}
+
+/// # Actors
+impl<M: Send + 'static> Ctx<'_, M> {
+    /// Starts another actor, which has nothing more to do with this one.
+    ///
+    /// # Errors
+    ///
+    /// If the node has as many as it may, or shuts down.
+    #[track_caller]
+    pub fn spawn<A: Actor>(&self, actor: A) -> Result<ActorRef<A::Msg>, SpawnError> {
+        self.node().spawn(actor)
+    }
+
+    /// The options of a child: an actor that is stopped when this one ends, and of whose end this one is told
+    /// ([`exit_of`](Actor::exit_of)).
+    pub fn child(&self) -> ActorBuilder {
+        self.node().actor().child_of(self.id())
     }
 }
 
@@ -255,7 +294,7 @@ fn abandon<M: Send + 'static>(node: &Inner, cell: &Cell<M>) {
 /// The body of an actor, unless it must not start. Then it is dropped, which is code of the user's.
 fn wanted<M: Send + 'static, B>(cell: &Cell<M>, refused: bool, body: B) -> Option<B> {
     if refused {
-        failure::contain("the destructor", &cell.head, || drop(body));
+        cell.head.contain("the destructor", || drop(body));
         return None;
     }
     Some(body)

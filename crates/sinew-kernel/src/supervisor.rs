@@ -14,9 +14,11 @@ use sinew_core::{Intensity, Strategy};
 pub use command::{ChildCounts, ChildInfo, ChildState, SupervisorError, SupervisorRef};
 pub use spec::ChildSpec;
 
+use crate::ctx::Ctx;
 use crate::error::SpawnError;
-use crate::spawn::Spawn;
-use crate::stop::Patience;
+use crate::patience::Patience;
+use crate::shared::NodeRef;
+use crate::spawn::ActorBuilder;
 use machine::Machine;
 
 /// The options of a supervisor: an actor that starts its children in order, restarts those that fail, and stops them in
@@ -43,7 +45,7 @@ use machine::Machine;
 ///     .supervisor(Strategy::OneForOne)
 ///     .max_restarts(5, Duration::from_secs(10))
 ///     .child(ChildSpec::new("divider", || Divider).restart(Restart::Permanent))
-///     .start()
+///     .spawn()
 ///     .unwrap();
 ///
 /// let divider = supervisor.child_ref::<Divide>("divider").unwrap();
@@ -54,16 +56,16 @@ use machine::Machine;
 /// let divider = supervisor.child_ref::<Divide>("divider").unwrap();
 /// assert_eq!(divider.ask(|reply| Divide(84, 2, reply)).unwrap(), 42);
 /// ```
-#[must_use = "a supervisor does nothing until `start`"]
+#[must_use = "a supervisor does nothing until `spawn`"]
 pub struct Supervisor {
-    spawn: Spawn,
+    spawn: ActorBuilder,
     strategy: Strategy,
     intensity: Intensity,
     specs: Vec<ChildSpec>,
 }
 
 impl Supervisor {
-    pub(crate) fn new(spawn: Spawn, strategy: Strategy) -> Supervisor {
+    pub(crate) fn new(spawn: ActorBuilder, strategy: Strategy) -> Supervisor {
         Supervisor { spawn, strategy, intensity: Intensity::default(), specs: Vec::new() }
     }
 
@@ -93,7 +95,7 @@ impl Supervisor {
     /// If two children have the same key, if a name of a child is none or its mailbox would hold nothing, if the supervisor's own
     /// name is none or is taken, if the node has as many actors as it may, or shuts down.
     #[track_caller]
-    pub fn start(self) -> Result<SupervisorRef, SpawnError> {
+    pub fn spawn(self) -> Result<SupervisorRef, SpawnError> {
         let machine = Machine::new(self.strategy, self.intensity, self.specs);
         if let Some(fault) = machine.fault {
             return Err(fault);
@@ -113,5 +115,19 @@ impl fmt::Debug for Supervisor {
             .field("intensity", &self.intensity)
             .field("children", &self.specs)
             .finish()
+    }
+}
+
+impl NodeRef {
+    /// The options of a supervisor that restarts its children with this strategy.
+    pub fn supervisor(self, strategy: Strategy) -> Supervisor {
+        Supervisor::new(self.actor(), strategy)
+    }
+}
+
+impl<M: Send + 'static> Ctx<'_, M> {
+    /// The options of a supervisor that is a child of this actor.
+    pub fn supervisor(&self, strategy: Strategy) -> Supervisor {
+        Supervisor::new(self.child(), strategy)
     }
 }

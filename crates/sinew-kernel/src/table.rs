@@ -1,7 +1,7 @@
 //! The actors of a node by id.
 //!
-//! Local ids come from one counter, which wraps: none is used again within 2^32 spawns. Whoever spawns takes a block of them, so
-//! that workers do not meet at the counter for each.
+//! Local ids come from one counter, which wraps: none is used again within four billion spawns. The highest are for
+//! [services](crate::namespace). Whoever spawns takes a block of ids, so that workers do not meet at the counter for each.
 //!
 //! An id says where its actor is: the upper part of a block's number chooses a shard, the rest a place in it, modulo the
 //! shard's size. Ids that lead to a taken place are passed over. So a lookup is one lock and one index, and an actor costs the
@@ -13,7 +13,7 @@ use sinew_core::{ActorId, NodeId};
 use sinew_sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use sinew_sync::{Arc, Mutex};
 
-use crate::cell::AnyCell;
+use crate::service::FIRST_SERVICE_ID;
 
 /// Ids of a block.
 const BLOCK: u32 = 64;
@@ -21,12 +21,19 @@ const SHARDS: usize = 16;
 /// Places of a shard to begin with.
 const FIRST: usize = BLOCK as usize;
 
-pub(crate) struct Table {
+/// What a table has its places for.
+pub(crate) trait Identified {
+    fn id(&self) -> ActorId;
+}
+
+pub(crate) struct Table<C: ?Sized> {
     node: NodeId,
     blocks: AtomicU32,
     /// What is left of the blocks that were taken, for a worker each.
     left: [Apart<AtomicU64>; SHARDS],
-    shards: [Apart<Mutex<Shard>>; SHARDS],
+    shards: [Apart<Mutex<Shard<C>>>; SHARDS],
+    /// How many actors there may be.
+    max_actors: usize,
     /// How many more actors there may be, if that is limited.
     room: Option<AtomicUsize>,
 }
@@ -52,9 +59,8 @@ impl Block {
     }
 }
 
-#[derive(Default)]
-struct Shard {
-    places: Vec<Option<Arc<dyn AnyCell>>>,
+struct Shard<C: ?Sized> {
+    places: Vec<Option<Arc<C>>>,
     live: usize,
 }
 
@@ -64,15 +70,27 @@ fn place(local: u32) -> (usize, usize) {
     (block % SHARDS, block / SHARDS * BLOCK as usize + offset)
 }
 
-impl Table {
-    pub(crate) fn new(node: NodeId, most: usize) -> Table {
+/// True unless the local id is nobody's or for a [service](crate::namespace).
+fn is_for_actors(local: u32) -> bool {
+    (1..FIRST_SERVICE_ID).contains(&local)
+}
+
+impl<C: Identified + ?Sized> Table<C> {
+    pub(crate) fn new(node: NodeId, most: usize) -> Table<C> {
+        const IDS: usize = FIRST_SERVICE_ID as usize - 1; // none has id 0
         Table {
             node,
             blocks: AtomicU32::new(0),
             left: std::array::from_fn(|_| Apart(AtomicU64::new(0))),
-            shards: std::array::from_fn(|_| Apart(Mutex::new(Shard::default()))),
+            shards: std::array::from_fn(|_| Apart(Mutex::new(Shard { places: Vec::new(), live: 0 }))),
+            max_actors: most.min(IDS),
             room: (most < usize::MAX).then(|| AtomicUsize::new(most)),
         }
+    }
+
+    /// How many actors there may be at once.
+    pub(crate) fn max_actors(&self) -> usize {
+        self.max_actors
     }
 
     /// How many actors there are.
@@ -87,8 +105,8 @@ impl Table {
         room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
     }
 
-    /// Puts an actor in that nobody else has yet, and gives it the next id. There is room for it.
-    pub(crate) fn insert<C: AnyCell + 'static>(&self, cell: &mut Arc<C>) {
+    /// Puts the actor in that `identify` makes with the next id. There is room for it.
+    pub(crate) fn insert(&self, identify: impl FnOnce(ActorId) -> Arc<C>) {
         let lane = sinew_sched::turn::worker_index().unwrap_or(SHARDS - 1) % SHARDS;
         loop {
             let block = self.take_block(lane);
@@ -97,11 +115,10 @@ impl Table {
             if shard.live * 32 >= shard.places.len() * 31 {
                 shard.grow();
             }
-            let free = (block.next..=block.last).find(|local| *local != 0 && shard.is_free(*local));
+            let free = (block.next..=block.last).find(|local| is_for_actors(*local) && shard.is_free(*local));
             let Some(local) = free else { continue };
-            Arc::get_mut(cell).expect("nobody else has it").set_id(ActorId::new(self.node, local));
             let at = shard.at(local);
-            shard.places[at] = Some(cell.clone());
+            shard.places[at] = Some(identify(ActorId::new(self.node, local)));
             shard.live += 1;
             drop(shard);
             self.give_back(lane, Block { next: local, last: block.last });
@@ -127,7 +144,7 @@ impl Table {
     }
 
     /// The actor with this id, if it is of this node and has not ended.
-    pub(crate) fn get(&self, id: ActorId) -> Option<Arc<dyn AnyCell>> {
+    pub(crate) fn get(&self, id: ActorId) -> Option<Arc<C>> {
         if id.node() != self.node {
             return None;
         }
@@ -147,7 +164,7 @@ impl Table {
         let mut shard = self.shards[shard].0.lock();
         let at = number & shard.mask();
         let Some(found) = shard.places.get_mut(at) else { return false };
-        let taken = found.take_if(|cell| cell.head().id == id);
+        let taken = found.take_if(|cell| cell.id() == id);
         if taken.is_some() {
             shard.live -= 1;
             self.room.iter().for_each(|room| _ = room.fetch_add(1, Ordering::Relaxed));
@@ -156,18 +173,28 @@ impl Table {
         taken.is_some()
     }
 
+    /// Gives memory back, of a node that has no actors any more.
+    pub(crate) fn shrink(&self) {
+        for shard in &self.shards {
+            let mut shard = shard.0.lock();
+            if shard.live == 0 {
+                shard.places = Vec::new();
+            }
+        }
+    }
+
     /// All actors, as of some moment each.
-    pub(crate) fn all(&self) -> Vec<Arc<dyn AnyCell>> {
-        let mut all: Vec<Arc<dyn AnyCell>> = Vec::with_capacity(self.len());
+    pub(crate) fn all(&self) -> Vec<Arc<C>> {
+        let mut all: Vec<Arc<C>> = Vec::with_capacity(self.len());
         for shard in &self.shards {
             all.extend(shard.0.lock().places.iter().flatten().cloned());
         }
-        all.sort_by_key(|cell| cell.head().id);
+        all.sort_by_key(|cell| cell.id());
         all
     }
 }
 
-impl Shard {
+impl<C: Identified + ?Sized> Shard<C> {
     fn mask(&self) -> usize {
         self.places.len().saturating_sub(1)
     }
@@ -176,8 +203,8 @@ impl Shard {
         place(local).1 & self.mask()
     }
 
-    fn get(&self, id: ActorId) -> Option<&Arc<dyn AnyCell>> {
-        self.places.get(self.at(id.local()))?.as_ref().filter(|cell| cell.head().id == id)
+    fn get(&self, id: ActorId) -> Option<&Arc<C>> {
+        self.places.get(self.at(id.local()))?.as_ref().filter(|cell| cell.id() == id)
     }
 
     fn is_free(&self, local: u32) -> bool {
@@ -190,8 +217,24 @@ impl Shard {
         let old = std::mem::take(&mut self.places);
         self.places.resize_with(len, || None);
         for cell in old.into_iter().flatten() {
-            let at = self.at(cell.head().id.local());
+            let at = self.at(cell.id().local());
             self.places[at] = Some(cell);
         }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::{Flow, Node};
+
+    #[test]
+    fn no_actor_gets_the_id_of_a_service_or_of_nobody() {
+        let node = Node::new();
+        node.0.table.blocks.store(u32::MAX / BLOCK, Ordering::Relaxed); // the last one, then the first
+        let spawn = |_| node.actor().spawn_raw((), |(), _, _| Flow::Continue).unwrap().id().local();
+        let ids: Vec<u32> = (0..60).map(spawn).collect();
+        let last = FIRST_SERVICE_ID - 48..FIRST_SERVICE_ID;
+        assert_eq!(ids, last.chain(1..).take(60).collect::<Vec<_>>());
     }
 }

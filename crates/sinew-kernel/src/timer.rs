@@ -12,8 +12,6 @@
 //!
 //! Models: `timer_against_end`, `timer_cancelled_or_rung`, `timer_counts_all`.
 
-use std::fmt;
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use sinew_core::payload::{SystemPayload, Timer as Expired};
@@ -25,32 +23,10 @@ use crate::cell::{AnyCell, Cell, Lane, Phase};
 use crate::ctx::Ctx;
 use crate::event::Event;
 use crate::message::{Message, Payload};
-use crate::node::Inner;
-use crate::notice::{Handled, Notice, TypedNotice};
-use crate::timers::{Expire, Fire, Schedule};
-
-/// A timer of an actor. No two timers of an actor that are set have the same one, and none is used again within 2^32 timers of the
-/// node.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct TimerId(NonZeroU32);
-
-impl TimerId {
-    /// The timer with this number, as in [`Kind::TIMER`] messages. Zero is none.
-    pub fn new(number: u32) -> Option<TimerId> {
-        NonZeroU32::new(number).map(TimerId)
-    }
-
-    /// Its number, which is not zero.
-    pub fn as_u32(self) -> u32 {
-        self.0.get()
-    }
-}
-
-impl fmt::Display for TimerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+use crate::notice::{Notice, TypedNotice};
+use crate::services::{Handled, Owner};
+use crate::shared::Inner;
+use crate::timers::{Expire, Schedule, TimerId};
 
 /// Why a timer was not set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -95,13 +71,13 @@ impl<W> Timer<W> {
     }
 
     /// The actor has come to the notice: how often it has expired, if it is to be told.
-    fn take(&self, cell: &dyn AnyCell) -> Option<u64> {
+    fn take(&self, owner: &dyn Owner) -> Option<u64> {
         let before = self.change(|due| due & !COUNT);
         if before & CANCELLED != 0 {
             return None;
         }
         if !self.schedule.is_periodic() {
-            drop(cell.life(|life| life.more.as_mut()?.services.timers.remove(&self.id)));
+            drop(owner.services(|owned| owned.timers.remove(&self.id)));
         }
         Some(before & COUNT)
     }
@@ -153,8 +129,8 @@ impl Handled for Timer<Raw> {
 }
 
 impl Notice for Timer<Raw> {
-    fn message(&self, cell: &dyn AnyCell) -> Option<Message> {
-        let expired = Expired { id: self.id.as_u32(), expirations: self.take(cell)? };
+    fn message(&self, owner: &dyn Owner) -> Option<Message> {
+        let expired = Expired { id: self.id.as_u32(), expirations: self.take(owner)? };
         Some(Message::new(self.owner, Kind::TIMER, Payload::copy(&expired.encode())))
     }
 }
@@ -198,8 +174,8 @@ impl<M: Send + 'static> Handled for Timer<Make<M>> {
 }
 
 impl<M: Send + 'static> TypedNotice<M> for Timer<Make<M>> {
-    fn message(&self, cell: &dyn AnyCell) -> Option<M> {
-        self.take(cell)?;
+    fn message(&self, owner: &dyn Owner) -> Option<M> {
+        self.take(owner)?;
         let mut make = self.what.lock().take()?;
         let message = make();
         if self.schedule.is_periodic() && !self.is_cancelled() {
@@ -281,7 +257,7 @@ impl<M: Send + 'static> Ctx<'_, M> {
     /// timer is not this actor's.
     pub fn cancel_timer(&self, timer: TimerId) -> bool {
         let timer = self.cell.lock().life.more.as_mut().and_then(|more| more.services.timers.remove(&timer));
-        timer.map(|timer| end(self.cell.head.node, &*timer)).is_some()
+        timer.map(|timer| self.cell.head.node.timers.end(&*timer)).is_some()
     }
 
     fn start_timer<W>(&self, after: Duration, periodic: bool, what: W) -> Result<TimerId, TimerError>
@@ -308,7 +284,7 @@ impl<M: Send + 'static> Ctx<'_, M> {
             }
         };
         if refused {
-            end(node, &*timer);
+            node.timers.end(&*timer);
             return Err(TimerError::Ended);
         }
         Ok(id)
@@ -326,11 +302,4 @@ impl<M: Send + 'static> Ctx<'_, M> {
             }
         }
     }
-}
-
-/// Takes a timer out of the queue, and has nobody told of it.
-pub(crate) fn end(node: &Inner, timer: &dyn Expire) {
-    let fire: Option<Fire> = node.timers.stop_timer(timer.schedule());
-    drop(fire);
-    timer.cancel();
 }

@@ -1,29 +1,29 @@
-//! Things that happen at a time: one queue per node, and one task that waits for the first of them.
+//! Things that happen at a time: one queue per node. The [clock](crate::clock) takes out what is
+//! due.
 //!
-//! A timer of an actor's has its place in the queue written in its [`Schedule`], under the queue's lock. One that is periodic goes
-//! back into the queue under the same lock under which it comes out: so whoever stops it finds it, unless it is over.
+//! A timer of an actor's has its place in the queue written in its [`Schedule`], under the queue's
+//! lock. One that is periodic goes back into the queue under the same lock under which it comes
+//! out: so whoever stops it finds it, unless it is over.
 //!
-//! Actors that were asked to stop have a queue of their own: they all may take as long as their node says, so who was asked last
-//! comes last. Most end at once, and nobody takes them out then; when there are many, those that have ended are swept out. So is
-//! what else was to happen to actors that have ended, but for their timers, which are freed at their end.
+//! Actors that were asked to stop have a queue of their own: they all may take as long as their
+//! node says, so who was asked last comes last. Most end at once, and nobody takes them out then;
+//! when there are many, those that have ended are swept out. So is what else was to happen to
+//! actors that have ended, but for their timers, which are freed at their end.
 //!
 //! Models: `timer_cancelled_or_rung`, `clock_sleeps_or_is_woken`.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::fmt;
+use std::num::NonZeroU32;
+use std::task::Waker;
 use std::time::Duration;
 
 use sinew_core::{ActorId, Instant};
-use sinew_sched::{JoinHandle, Sleep, sleep_async, turn};
 use sinew_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use sinew_sync::{Arc, Mutex};
 
-use crate::node::Inner;
-use crate::stop;
-
-/// Things that happen before other tasks have a turn.
-const BATCH: usize = 256;
+use crate::patience::Step;
+use crate::table::{Identified, Table};
 
 /// Entries of a queue at which those of actors that have ended are swept out for the first time.
 const SWEEP: usize = 1024;
@@ -31,11 +31,34 @@ const SWEEP: usize = 1024;
 /// What happens.
 pub(crate) enum Fire {
     /// An actor was asked to stop, and may not have done so.
-    Step(ActorId, stop::Step),
+    Step(ActorId, Step),
     /// An actor has asked to be told.
     Tick(ActorId, u64),
     /// A timer of an actor's expires.
     Timer(Arc<dyn Expire>),
+}
+
+/// A timer of an actor. No two timers of an actor that are set have the same one, and none is used again within 2^32 timers of the
+/// node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TimerId(NonZeroU32);
+
+impl TimerId {
+    /// The timer with this number, as in [`Kind::TIMER`](sinew_core::Kind::TIMER) messages. Zero is none.
+    pub fn new(number: u32) -> Option<TimerId> {
+        NonZeroU32::new(number).map(TimerId)
+    }
+
+    /// Its number, which is not zero.
+    pub fn as_u32(self) -> u32 {
+        self.0.get()
+    }
+}
+
+impl fmt::Display for TimerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 /// A timer of an actor's, as the queue sees it.
@@ -119,17 +142,17 @@ impl Timers {
         Timers { queue: Mutex::new(Queue::default()), ids: AtomicU32::new(1) }
     }
 
-    /// Starts the task that waits.
-    pub(crate) fn start(node: &'static Inner) -> JoinHandle<()> {
-        node.handle.spawn_future(Clock { node, sleep: None })
-    }
-
     /// Has something happen to an actor at a time.
-    pub(crate) fn at(&self, node: &Inner, at: Instant, fire: Fire) -> (Instant, u64) {
+    pub(crate) fn at<C: Identified + ?Sized>(
+        &self,
+        actors: &Table<C>,
+        at: Instant,
+        fire: Fire,
+    ) -> (Instant, u64) {
         {
             let mut queue = self.queue.lock();
             if queue.fires.len() >= SWEEP.max(queue.fires_left * 2) {
-                queue.sweep_fires(node);
+                queue.sweep_fires(actors);
             }
         }
         self.put(at, fire, |_| ())
@@ -145,10 +168,13 @@ impl Timers {
         self.put(at, Fire::Timer(timer.clone()), |place| timer.schedule().set_place(place));
     }
 
-    /// Takes a timer out. None if it is over.
-    pub(crate) fn stop_timer(&self, schedule: &Schedule) -> Option<Fire> {
+    /// Takes a timer out, and has nobody told of it.
+    pub(crate) fn end(&self, timer: &dyn Expire) {
         let mut queue = self.queue.lock();
-        queue.fires.remove(&schedule.place())
+        let fire = queue.fires.remove(&timer.schedule().place()); // which is written under the lock
+        drop(queue);
+        drop(fire); // without the lock
+        timer.cancel();
     }
 
     fn put(&self, at: Instant, fire: Fire, place: impl FnOnce((Instant, u64))) -> (Instant, u64) {
@@ -165,12 +191,11 @@ impl Timers {
         key
     }
 
-    /// Has an actor that was just asked to stop cancelled if it takes longer than it may.
-    pub(crate) fn cancel_late(&self, node: &Inner, actor: ActorId) {
-        let at = node.handle.now() + node.stop_timeout;
+    /// Has an actor that was just asked to stop cancelled at a time: that of the last one, if that is later.
+    pub(crate) fn cancel_late<C: Identified + ?Sized>(&self, actors: &Table<C>, at: Instant, actor: ActorId) {
         let mut queue = self.queue.lock();
         if queue.asked.len() >= SWEEP.max(queue.asked_left * 2) {
-            queue.sweep_asked(node);
+            queue.sweep_asked(actors);
         }
         // Others may have looked at the clock later. Behind them it is not the first.
         let (at, waker) = match queue.asked.back() {
@@ -189,11 +214,25 @@ impl Timers {
         self.queue.lock().fires.remove(&key)
     }
 
-    pub(crate) fn len(&self, node: &Inner) -> usize {
+    pub(crate) fn len<C: Identified + ?Sized>(&self, actors: &Table<C>) -> usize {
         let mut queue = self.queue.lock();
-        queue.sweep_fires(node);
-        queue.sweep_asked(node);
+        queue.sweep_fires(actors);
+        queue.sweep_asked(actors);
         queue.fires.len() + queue.asked.len()
+    }
+
+    /// Gives memory back, of a node whose actors have ended.
+    pub(crate) fn shrink<C: Identified + ?Sized>(&self, actors: &Table<C>) {
+        let mut queue = self.queue.lock();
+        queue.sweep_fires(actors);
+        queue.sweep_asked(actors);
+        if queue.fires.is_empty() {
+            queue.fires = BTreeMap::new(); // which keeps a node while it is empty
+        }
+        queue.asked.shrink_to_fit();
+        let waker = queue.waker.take();
+        drop(queue);
+        drop(waker); // without the lock
     }
 
     /// When the first of them is, for a task that is woken when that changes.
@@ -203,11 +242,11 @@ impl Timers {
         queue.first()
     }
 
-    pub(crate) fn pop(&self, now: Instant) -> Option<(Instant, Fire)> {
+    pub(crate) fn pop(&self, now: Instant) -> Option<Fire> {
         let mut queue = self.queue.lock();
         let first = queue.first();
-        if let Some((at, actor)) = queue.asked.pop_front_if(|(at, _)| *at <= now && Some(*at) == first) {
-            return Some((at, Fire::Step(actor, stop::Step::Cancel)));
+        if let Some((_, actor)) = queue.asked.pop_front_if(|(at, _)| *at <= now && Some(*at) == first) {
+            return Some(Fire::Step(actor, Step::Cancel));
         }
         let first = queue.fires.first_entry().filter(|first| first.key().0 <= now)?;
         let ((at, number), fire) = first.remove_entry();
@@ -217,21 +256,21 @@ impl Timers {
             timer.schedule().set_place((next, number));
             queue.fires.insert((next, number), Fire::Timer(timer.clone()));
         }
-        Some((at, fire))
+        Some(fire)
     }
 }
 
 impl Queue {
     /// Takes out who was asked to stop and has ended.
-    fn sweep_asked(&mut self, node: &Inner) {
-        self.asked.retain(|(_, actor)| node.table.has(*actor));
+    fn sweep_asked<C: Identified + ?Sized>(&mut self, actors: &Table<C>) {
+        self.asked.retain(|(_, actor)| actors.has(*actor));
         self.asked_left = self.asked.len();
     }
 
     /// Takes out what was to happen to actors that have ended.
-    fn sweep_fires(&mut self, node: &Inner) {
+    fn sweep_fires<C: Identified + ?Sized>(&mut self, actors: &Table<C>) {
         self.fires.retain(|_, fire| match fire {
-            Fire::Step(actor, _) | Fire::Tick(actor, _) => node.table.has(*actor),
+            Fire::Step(actor, _) | Fire::Tick(actor, _) => actors.has(*actor),
             Fire::Timer(_) => true,
         });
         self.fires_left = self.fires.len();
@@ -247,44 +286,5 @@ impl Queue {
     /// Whom to wake for something at this time, which is about to be put in.
     fn waker_for(&mut self, at: Instant) -> Option<Waker> {
         if self.first().is_none_or(|first| at < first) { self.waker.take() } else { None }
-    }
-}
-
-/// The task that waits. It is a future, and so bound to no worker: one that is stuck holds up no timer.
-struct Clock {
-    node: &'static Inner,
-    /// Until the first of them.
-    sleep: Option<(Instant, Pin<Box<Sleep>>)>,
-}
-
-impl Future for Clock {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let (node, timers) = (self.node, &self.node.timers);
-        loop {
-            let now = node.handle.now();
-            for _ in 0..BATCH {
-                let Some((at, fire)) = timers.pop(now) else { break };
-                node.fire(at, fire);
-            }
-            let Some(first) = timers.first(context.waker()) else {
-                self.sleep = None;
-                turn::announce_idle();
-                return Poll::Pending;
-            };
-            if first <= now {
-                context.waker().wake_by_ref(); // there are many: others have a turn
-                return Poll::Pending;
-            }
-            if self.sleep.as_ref().is_none_or(|(until, _)| *until != first) {
-                self.sleep = Some((first, Box::pin(sleep_async(first - now))));
-            }
-            let slept = self.sleep.as_mut().map(|(_, sleep)| sleep.as_mut().poll(context));
-            if slept != Some(Poll::Ready(())) {
-                return Poll::Pending;
-            }
-            self.sleep = None;
-        }
     }
 }

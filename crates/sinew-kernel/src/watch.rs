@@ -18,18 +18,19 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
+use sinew_chan::chan::Async;
 use sinew_core::payload::{FdEvent, SystemPayload};
 use sinew_core::{ActorId, Kind};
-use sinew_sched::chan::Async;
-use sinew_sched::fd::{self, DescriptorReady, Interest};
+use sinew_io::fd::{self, DescriptorReady, Interest};
 use sinew_sync::{Arc, Mutex};
 
-use crate::cell::{AnyCell, Phase};
+use crate::cell::Phase;
 use crate::ctx::Ctx;
 use crate::event::Event;
 use crate::message::{Message, Payload};
-use crate::node::Inner;
-use crate::notice::{Handled, Notice};
+use crate::notice::Notice;
+use crate::services::{Handled, Owner, Watched};
+use crate::shared::Inner;
 
 /// Why a descriptor is not watched.
 #[derive(Debug, thiserror::Error)]
@@ -96,9 +97,10 @@ impl Watch {
         }
         if last { Poll::Ready(()) } else { Poll::Pending }
     }
+}
 
-    /// Takes the watch back.
-    pub(crate) fn end(&self) {
+impl Watched for Watch {
+    fn end(&self) {
         let mut state = self.state.lock();
         let step = std::mem::replace(&mut state.step, Step::Over);
         let waker = state.waker.take();
@@ -109,13 +111,13 @@ impl Watch {
 }
 
 impl Notice for Watch {
-    fn message(&self, cell: &dyn AnyCell) -> Option<Message> {
+    fn message(&self, owner: &dyn Owner) -> Option<Message> {
         let mut state = self.state.lock();
         let Step::Ready(bits, last) = state.step else { return None };
         state.step = if last { Step::Over } else { Step::Handling };
         drop(state);
         if last {
-            drop(cell.life(|life| life.more.as_mut()?.services.watches.remove(&self.fd)));
+            drop(owner.services(|owned| owned.watches.remove(&self.fd)));
         }
         let event = FdEvent { fd: self.fd, events: bits };
         Some(Message::new(self.owner, Kind::FD_EVENT, Payload::copy(&event.encode())))

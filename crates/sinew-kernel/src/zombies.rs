@@ -1,13 +1,12 @@
 //! Actors whose end was published and that run on.
 //!
-//! What such an actor does after its end was published is added to the books when it has ended after all. Two have to know for
-//! that: whoever has given it up, how many messages were counted then, and its task, that it has ended. Who comes last adds.
+//! The messages that such an actor begins after its end was published are added to the books when
+//! it has ended after all. Two threads know a part of that each: the one that gave the actor up
+//! knows how many messages were counted then, and the actor's task knows that it has ended.
+//! Whichever comes last gets the number, and adds ([`end`](crate::end)).
 
 use sinew_core::ActorId;
 use sinew_sync::Mutex;
-
-use crate::cell::Head;
-use crate::node::Lifecycle;
 
 #[derive(Default)]
 pub(crate) struct Zombies(Mutex<Vec<Zombie>>);
@@ -20,39 +19,42 @@ struct Zombie {
 }
 
 impl Zombies {
-    /// One is about to be given up.
-    pub(crate) fn add(&self, head: &Head) {
-        self.0.lock().push(Zombie { id: head.id, counted: None, has_ended: false });
-        head.node.lifecycle(|| Lifecycle::GivenUp(head.id));
-        head.node.complain(&format!(
-            "actor {} does not end although it was killed: it computes and never blocks; it counts as ended",
-            head.id
-        ));
+    /// Notes an actor that is about to be given up.
+    pub(crate) fn add(&self, id: ActorId) {
+        self.0.lock().push(Zombie { id, counted: None, has_ended: false });
     }
 
-    /// It was not given up, as it has ended this moment.
-    pub(crate) fn remove(&self, head: &Head) {
-        self.0.lock().retain(|zombie| zombie.id != head.id);
+    /// Forgets an actor that was not given up, as it has ended this moment.
+    pub(crate) fn remove(&self, id: ActorId) {
+        self.0.lock().retain(|zombie| zombie.id != id);
     }
 
-    /// It was given up, and its end was published with so many messages.
-    pub(crate) fn counted(&self, head: &Head, begun: u64) {
-        self.note(head, |zombie| zombie.counted = Some(begun));
+    /// Notes that the actor's end was published with so many messages. Returns their number if the
+    /// actor has ended by now.
+    #[must_use]
+    pub(crate) fn counted(&self, id: ActorId, begun: u64) -> Option<u64> {
+        self.note(id, |zombie| zombie.counted = Some(begun))
     }
 
-    /// It has ended after all.
-    pub(crate) fn ended(&self, head: &Head) {
-        self.note(head, |zombie| zombie.has_ended = true);
+    /// Notes that the actor has ended after all. Returns with how many messages its end was
+    /// published, if that is known by now.
+    #[must_use]
+    pub(crate) fn ended(&self, id: ActorId) -> Option<u64> {
+        self.note(id, |zombie| zombie.has_ended = true)
     }
 
-    fn note(&self, head: &Head, note: impl FnOnce(&mut Zombie)) {
+    /// Gives memory back, as far as there are no zombies.
+    pub(crate) fn shrink(&self) {
+        self.0.lock().shrink_to_fit();
+    }
+
+    fn note(&self, id: ActorId, note: impl FnOnce(&mut Zombie)) -> Option<u64> {
         let mut zombies = self.0.lock();
-        let Some(at) = zombies.iter().position(|zombie| zombie.id == head.id) else { return };
+        let at = zombies.iter().position(|zombie| zombie.id == id)?;
         note(&mut zombies[at]);
-        if let Zombie { counted: Some(begun), has_ended: true, .. } = zombies[at] {
-            zombies.swap_remove(at);
-            head.node.books.late(head.handled() - begun, head.take_failed());
-        }
+        let counted = zombies[at].counted.filter(|_| zombies[at].has_ended)?;
+        zombies.swap_remove(at);
+        Some(counted)
     }
 
     pub(crate) fn ids(&self) -> Vec<ActorId> {

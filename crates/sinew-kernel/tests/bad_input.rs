@@ -1,14 +1,16 @@
-//! Input that is wrong, and limits that are reached (`docs/semantics.md`, E).
+//! Input that is wrong, and limits that are reached (`docs/semantics.md`, E). A program of its own, because it measures
+//! the memory of the process.
 
 mod kit;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kit::{Hooked, keeper, local, spin_until, with_nodes};
 use sinew_kernel::{
-    Actor, ActorId, Ctx, ExitReason, Flow, Kind, Message, Node, NodeId, Payload, Policy, SpawnError, Unsent,
+    Actor, ActorId, Ctx, ExitReason, Flow, Kind, Message, Node, NodeId, Payload, Policy, SendError,
+    SpawnError, Unsent,
 };
 use sinew_sched::Runtime;
 
@@ -19,13 +21,12 @@ fn messages_to_nobody_unknown_and_dead_ids_come_back() {
         let actor = node.spawn(keeper().0).unwrap();
         actor.kill();
         actor.join().unwrap();
-        spin_until(|| node.actor_count() == 0);
         let unknown = ActorId::new(node.id(), 0x7fff_fff0);
         for dest in [ActorId::NOBODY, actor.id(), unknown, ActorId::new(node.id(), 0)] {
             let error = node.send(dest, Kind(7), &b"lost"[..]).unwrap_err();
             assert!(matches!(error.why, Unsent::Unknown(id) if id == dest), "{error}");
-            assert_eq!((error.message.dest, error.message.kind), (dest, Kind(7)));
-            assert_eq!(error.message.payload.bytes(), b"lost");
+            assert_eq!((error.item.dest, error.item.kind), (dest, Kind(7)));
+            assert_eq!(error.item.payload.bytes(), b"lost");
             assert!(!node.stop(dest) && !node.kill(dest));
         }
         assert_eq!(node.dead_letter_count(), 0, "they were not accepted");
@@ -61,7 +62,7 @@ fn a_value_that_is_refused_comes_back_as_it_was_sent() {
     let sender = node.actor().spawn_raw((), move |(), _: &Message, ctx: &mut Ctx| {
         let error = ctx.send(id, Kind(42), Payload::value(kit::Work::Number(7))).unwrap_err();
         assert!(matches!(error.why, Unsent::Full), "{error}");
-        let message = error.message;
+        let message = error.item;
         assert_eq!((message.source, message.dest, message.kind), (ctx.id(), id, Kind(42)));
         assert_eq!(kit::number(message.payload.downcast().unwrap()), 7);
         Flow::Stop
@@ -82,8 +83,8 @@ fn a_value_that_comes_too_late_comes_back_with_its_kind() {
     actor.kill();
     let error = node.send(actor.id(), Kind(42), Payload::value(7_u64)).unwrap_err();
     assert!(matches!(error.why, Unsent::Stopped(ExitReason::Killed)), "{error}");
-    assert_eq!(error.message.kind, Kind(42));
-    assert_eq!(error.message.payload.downcast::<u64>().unwrap(), 7);
+    assert_eq!(error.item.kind, Kind(42));
+    assert_eq!(error.item.payload.downcast::<u64>().unwrap(), 7);
     node.run_until_idle();
 }
 
@@ -163,10 +164,27 @@ fn a_node_has_no_more_actors_than_it_may_and_room_again_when_some_have_ended() {
         assert!(matches!(error, SpawnError::TooMany(10)), "{error}");
         actors[0].kill();
         actors[0].join().unwrap();
-        spin_until(|| node.actor_count() == 9);
         node.spawn(keeper().0).unwrap();
         assert!(matches!(node.spawn(keeper().0).unwrap_err(), SpawnError::TooMany(10)));
         assert_eq!(node.actor_count(), 10);
+    }
+}
+
+// E6
+#[test]
+fn an_actor_whose_end_was_told_takes_no_room() {
+    for workers in [1, 2, 8] {
+        let runtime = Runtime::builder().workers(workers);
+        let node = Node::builder().max_actors(1).runtime(runtime).build().unwrap();
+        for n in 0..kit::rounds(3_000) {
+            let actor = node.spawn(keeper().0).unwrap_or_else(|error| panic!("round {n}: {error}"));
+            if n % 2 == 0 {
+                actor.stop()
+            } else {
+                actor.kill()
+            }
+            actor.join().unwrap();
+        }
     }
 }
 
@@ -185,6 +203,9 @@ fn a_child_of_one_that_has_ended_is_refused() {
 }
 
 /// Bytes of memory that this process has.
+/// Held by tests that measure the memory of the process, or need much.
+static MEMORY: Mutex<()> = Mutex::new(());
+
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -194,6 +215,7 @@ fn resident() -> usize {
 // E8
 #[test]
 fn joins_that_time_out_leave_nothing_behind() {
+    let _alone = MEMORY.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let (node, _clock) = local();
     let (actor, numbers) = keeper();
     let actor = node.spawn(actor).unwrap();
@@ -222,23 +244,74 @@ fn joins_that_time_out_leave_nothing_behind() {
     assert_eq!(waits.join().unwrap(), ExitReason::Shutdown);
 }
 
+/// Nanoseconds for which this thread has had a processor.
+fn cpu_time() -> u64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    stat.split(' ').next().unwrap().parse().unwrap()
+}
+
+// E8: the least of some runs, so that nothing but the number of joins matters.
+#[test]
+fn joins_of_one_actor_that_time_out_at_once_cost_as_much_each_however_many_there_are() {
+    let _alone = MEMORY.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let times_out = |joins: usize| {
+        let (node, clock) = local();
+        clock.hold(true);
+        let actor = node.spawn(keeper().0).unwrap();
+        let joins: Vec<_> = (0..joins)
+            .map(|_| {
+                let actor = actor.clone();
+                node.runtime().spawn(move || actor.join_timeout(Duration::from_secs(1)).unwrap())
+            })
+            .collect();
+        node.run_until_idle();
+        let before = cpu_time();
+        clock.advance(Duration::from_secs(2));
+        node.run_until_idle();
+        let took = cpu_time() - before;
+        assert_eq!(joins.iter().filter(|join| join.is_finished()).count(), joins.len());
+        took
+    };
+    let (few, many) = (1_000, 8_000);
+    let least = |joins| (0..3).map(|_| times_out(joins)).min().unwrap();
+    let (each_of_few, each_of_many) = (least(few) / few as u64, least(many) / many as u64);
+    assert!(
+        each_of_many < 4 * each_of_few + 10_000, // the kernel counts in steps, which may be longer than few joins take
+        "{each_of_few} ns each, and {each_of_many} ns when there are more"
+    );
+}
+
 // E10
 #[test]
 fn nobody_but_the_system_sends_what_the_system_tells() {
     let (node, _clock) = local();
-    let to = node.actor().spawn_raw((), |(), _, _| panic!("nothing is for it")).unwrap().id();
-    for kind in [Kind::TIMER, Kind::FD_EVENT, Kind::CHILD_EXIT, Kind::EXIT, Kind::DOWN, Kind::STOP] {
-        let error = node.send(to, kind, &[0; 16][..]).unwrap_err();
-        assert!(matches!(error.why, Unsent::SystemKind(refused) if refused == kind), "{error}");
-        assert_eq!(error.message.payload.bytes(), [0; 16]);
+    let raw = node.actor().spawn_raw((), |(), _, _| panic!("nothing is for it")).unwrap();
+    let to = raw.id();
+    // All that have a name, some that have none, and both ends of the range.
+    let unnamed = (0xFF00_0000..=0xFF00_0100).chain([0xFFFF_FFFF]).map(Kind);
+    for kind in Kind::NAMED.iter().copied().chain(unnamed) {
+        let refused = |error: SendError<Message>| {
+            assert!(matches!(error.why, Unsent::SystemKind(refused) if refused == kind), "{error}");
+            assert_eq!(error.item.payload.bytes(), [0; 16]);
+        };
+        let message = || Message::new(to, kind, Payload::copy(&[0; 16]));
+        refused(node.send(to, kind, &[0; 16][..]).unwrap_err());
+        refused(raw.tell(message()).unwrap_err());
+        refused(raw.try_tell(message()).unwrap_err());
+        refused(raw.tell_timeout(message(), Duration::ZERO).unwrap_err());
     }
     let forges = node.actor().spawn_raw((), move |(), message: &Message, ctx: &mut Ctx| {
-        ctx.send(to, Kind::CHILD_EXIT, &[0; 16][..]).unwrap_err();
-        let forged = Message::new(to, Kind::EXIT, Payload::copy(message.payload.bytes()));
-        ctx.forward(to, forged).unwrap_err();
+        for kind in [Kind::CHILD_EXIT, Kind::EXIT, Kind::NS_REPLY, Kind::CAPS_REPLY, Kind(0xFF00_0020)] {
+            ctx.send(to, kind, &[0; 16][..]).unwrap_err();
+            let forged = Message::new(to, kind, Payload::copy(message.payload.bytes()));
+            ctx.forward(to, forged).unwrap_err();
+        }
         Flow::Stop
     });
     node.send(forges.unwrap().id(), Kind(1), Payload::empty()).unwrap();
+    node.send(to, Kind(0xFEFF_FFFF), Payload::empty()).unwrap();
+    assert_eq!(node.inspect(to).unwrap().queued, 1, "the last kind that is not the system's");
+    raw.kill();
     node.run_until_idle();
-    assert_eq!(node.actor_count(), 1);
+    assert_eq!(node.actor_count(), 0);
 }

@@ -1,7 +1,8 @@
 //! A tree of 10,000 supervised actors, of which some are killed, stopped or fail all the time, while others send to them by name:
 //! every message that was accepted is handled, failed with its actor, or a dead letter (`docs/semantics.md`, D1).
 //!
-//! It runs for `SINEW_STRESS` seconds, or one, and until something of all that has happened.
+//! It runs for `SINEW_STRESS` seconds, or one, and until something of all that has happened. A program of its own, because it
+//! keeps all processors busy meanwhile.
 
 mod kit;
 
@@ -88,7 +89,7 @@ fn no_message_is_lost_in_a_tree_whose_actors_are_killed_at_random() {
             root =
                 root.child(ChildSpec::supervisor(format!("s-{number}"), factory).name(format!("s-{number}")));
         }
-        let root = root.start().unwrap();
+        let root = root.spawn().unwrap();
         kit::spin_until(|| node.actor_count() as u64 == 1 + SUPERVISORS * (1 + WORKERS));
 
         let over = Arc::new(AtomicBool::new(false));

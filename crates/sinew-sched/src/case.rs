@@ -3,7 +3,7 @@
 //! An operation that may have to wait is a value that implements [`Attempt`] (and [`Awaited`], for the way out). It
 //! holds what is sent, or the place for what is received, so that whoever does the other half reaches it through the
 //! node. Whoever drives it attempts it, enrolls a node, waits until the node is told, and lets the operation settle;
-//! [`block`] does that for a task or thread, [`Async`] in the polls of a future, and [`crate::select`] for several
+//! [`block`] does that for a task or thread, [`Async`] in the polls of a future, and a select for several
 //! operations at once.
 //!
 //! A future may be polled with another waker each time. It gives its node the new one under the lock of the queue, and
@@ -15,12 +15,11 @@ use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::marker::PhantomPinned;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use sinew_core::Instant;
 use sinew_fiber::Refused;
 
-use crate::chan::Sending;
 use crate::notes::What;
 use crate::wait::{Awaited, Node, OnOneLine, Waiter, Waiting};
 use crate::worker;
@@ -44,13 +43,30 @@ pub trait Attempt: Awaited {
     fn attempt(&self) -> bool;
 
     /// Does it, or puts `node` into the queue.
-    fn enroll(&self, node: &Node) -> Enrolled;
+    ///
+    /// # Safety
+    ///
+    /// `node` is new: it was in no queue before. If this returns [`Enrolled::Queued`], the following holds until the
+    /// node was told (one of a group: until the group says so) or [`Awaited::withdraw`] has returned:
+    ///
+    /// - The node and this operation stay where they are, and are not dropped.
+    /// - The operation is neither attempted nor enrolled again, except with another node of the same group.
+    unsafe fn enroll(&self, node: &Node) -> Enrolled;
 
     /// Does what is left to do when `node` was told. False if it has to begin again.
-    fn settle(&self, node: &Node) -> bool;
+    ///
+    /// # Safety
+    ///
+    /// As for [`Awaited::hand_on`].
+    unsafe fn settle(&self, node: &Node) -> bool;
 
     /// Calls `change` under the lock of the queue that a node of this operation is in.
-    fn under_lock(&self, change: &mut dyn FnMut());
+    ///
+    /// # Safety
+    ///
+    /// The node that was enrolled last with this operation was not withdrawn, and is still where it was. It may have
+    /// been told.
+    unsafe fn under_lock(&self, change: &mut dyn FnMut());
 
     /// What it waits for, for those who look on.
     fn what(&self) -> What;
@@ -66,7 +82,7 @@ pub trait Attempt: Awaited {
     }
 }
 
-/// Something that a [`select!`](crate::select!) can wait for.
+/// Something that a select can wait for.
 pub trait Case: Attempt {
     /// What it gives when it is done.
     type Output;
@@ -76,34 +92,66 @@ pub trait Case: Attempt {
     fn output(self) -> Self::Output;
 }
 
+/// A [`Case`] that sends an item, and has it until it is sent.
+pub trait Sending: Case {
+    /// What is sent.
+    type Item;
+
+    /// Returns the item, unless it was sent. Only for a case that is in no queue.
+    #[doc(hidden)]
+    fn into_item(self) -> Option<Self::Item>;
+}
+
 /// Does `operation`, by blocking. False if the deadline has passed.
 #[inline(always)]
-pub(crate) fn block(operation: &impl Attempt, deadline: Option<Instant>) -> Result<bool, Refused> {
-    block_by(operation, |node| node.wait(deadline, operation.what()))
+pub fn block(operation: &impl Attempt, deadline: Option<Instant>) -> Result<bool, Refused> {
+    // SAFETY: `Node::wait` returns true only if the node was told.
+    unsafe { block_by(operation, |node| node.wait(deadline, operation.what())) }
 }
 
 /// The same, by `wait`.
+///
+/// # Safety
+///
+/// As for [`Waiting::wait_by`].
 #[inline(always)]
-pub(crate) fn block_by(
+pub unsafe fn block_by(
     operation: &impl Attempt,
     wait: impl Fn(&Node) -> Result<bool, Refused>,
 ) -> Result<bool, Refused> {
     loop {
         let OnOneLine(node) = &OnOneLine(Node::new(0));
-        let enrolled = operation.enroll(node);
+        // SAFETY: the node is new, and both it and the operation are borrowed for all of this turn. If the node is
+        // queued, `Waiting` ends its wait before anything else is done, on every way out.
+        let enrolled = unsafe { operation.enroll(node) };
         debug_assert_ne!(enrolled, Enrolled::Taken, "a node without a group");
-        if enrolled == Enrolled::Queued && !Waiting::new(operation, node).wait_by(&wait)? {
+        // SAFETY: the node was enrolled with this operation just now; the caller answers for `wait`.
+        if enrolled == Enrolled::Queued && !unsafe { Waiting::new(operation, node).wait_by(&wait) }? {
             return Ok(false);
         }
         let done = match enrolled {
             Enrolled::Done => true,
-            Enrolled::Queued => operation.settle(node),
+            // SAFETY: the wait is over and was not given up, so the node was told.
+            Enrolled::Queued => unsafe { operation.settle(node) },
             _ => operation.attempt(),
         };
         if done {
+            if enrolled != Enrolled::Queued {
+                worker::charge();
+            }
             return Ok(true);
         }
     }
+}
+
+/// Does `operation`, by blocking if the first attempt needs a wait. False if the deadline has passed.
+#[inline(always)]
+pub fn attempt_or_block(operation: &impl Attempt, deadline: Option<Instant>) -> Result<bool, Refused> {
+    if !operation.attempt() {
+        return block(operation, deadline);
+    }
+    worker::charge();
+    Ok(true)
 }
 
 /// A future that does an operation. Dropped before it is ready, it has done nothing: what it was being given goes to
@@ -122,7 +170,8 @@ pub struct Async<C: Case> {
 unsafe impl<C: Case + Send> Send for Async<C> {}
 
 impl<C: Case> Async<C> {
-    pub(crate) fn new(operation: C) -> Async<C> {
+    /// Creates a future that does `operation`.
+    pub fn new(operation: C) -> Async<C> {
         let node = UnsafeCell::new(Node::of(None, 0));
         Async { operation: Some(operation), node, queued: Cell::new(false), _pinned: PhantomPinned }
     }
@@ -143,7 +192,8 @@ impl<C: Case> Async<C> {
                     return false;
                 }
                 self.queued.set(false);
-                if operation.settle(node) {
+                // SAFETY: the node was enrolled with the operation, and was told.
+                if unsafe { operation.settle(node) } {
                     return true;
                 }
             }
@@ -152,8 +202,10 @@ impl<C: Case> Async<C> {
             }
             // SAFETY: the node is in no queue, and nobody else knows of it.
             unsafe { *self.node.get() = Node::of(Some(Waiter::of(context.waker())), 0) };
-            // SAFETY: as above.
-            match operation.enroll(unsafe { &*self.node.get() }) {
+            // SAFETY: the node is new. It and the operation are parts of this future, which is pinned since it is
+            // polled: they stay where they are until it is dropped, and `leave` withdraws a node that is `queued`
+            // before that. The operation is attempted only when no node is.
+            match unsafe { operation.enroll(&*self.node.get()) } {
                 Enrolled::Done => return true,
                 Enrolled::Queued => {
                     worker::announce(operation.what());
@@ -170,12 +222,14 @@ impl<C: Case> Async<C> {
     fn renew(&self, node: &Node, context: &Context<'_>) -> bool {
         let mut waiter = Some(Waiter::of(context.waker()));
         let mut told = false;
-        self.operation().under_lock(&mut || {
+        let mut change = || {
             told = node.is_told();
             if !told {
                 waiter = waiter.take().and_then(|waiter| node.replace_waiter(waiter));
             }
-        });
+        };
+        // SAFETY: the node is `queued`, so it was enrolled last with the operation, and was not withdrawn.
+        unsafe { self.operation().under_lock(&mut change) };
         drop(waiter); // a waker's destructor may be anybody's code, which no lock is held for
         told
     }
@@ -187,8 +241,12 @@ impl<C: Case> Async<C> {
         {
             // SAFETY: it is not replaced meanwhile. It may be in a queue, so this must not be a reference to it alone.
             let node = unsafe { &*self.node.get() };
-            if !operation.withdraw(node) {
-                operation.hand_on(node);
+            // SAFETY: it was `queued`, so it was enrolled with this operation, and neither withdrawn nor settled. If it
+            // cannot be withdrawn, it was told.
+            unsafe {
+                if !operation.withdraw(node) {
+                    operation.hand_on(node);
+                }
             }
         }
         self.operation.take()
@@ -208,6 +266,9 @@ impl<C: Case> Future for Async<C> {
     type Output = C::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<C::Output> {
+        if !self.queued.get() {
+            ready!(worker::poll_charge(context));
+        }
         if !self.advance(context) {
             return Poll::Pending;
         }
@@ -226,70 +287,5 @@ impl<C: Case> Drop for Async<C> {
 impl<C: Case> fmt::Debug for Async<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Async").field("waiting", &self.queued.get()).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use std::pin::pin;
-    use std::task::{Wake, Waker};
-
-    use sinew_sync::thread::{self, Thread};
-    use sinew_sync::{model, model_bounded};
-
-    use super::*;
-    use crate::chan;
-
-    struct Unpark(Thread);
-
-    impl Wake for Unpark {
-        fn wake(self: std::sync::Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-
-    /// Polls `future` until it is ready, first of all with a waker that wakes nobody; parks in between.
-    pub(crate) fn drive<F: Future>(future: F) -> F::Output {
-        let mut future = pin!(future);
-        let waker = Waker::from(std::sync::Arc::new(Unpark(thread::current())));
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            return output;
-        }
-        loop {
-            match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                Poll::Ready(output) => return output,
-                Poll::Pending => thread::park(),
-            }
-        }
-    }
-
-    #[test]
-    fn whoever_polled_a_future_last_is_woken() {
-        model("async_renewed_or_told", || {
-            let (sender, mut receiver) = chan::oneshot::channel();
-            let receives = thread::spawn(move || drive(receiver.recv_async()).unwrap());
-            sender.send(5).unwrap();
-            assert_eq!(receives.join().unwrap(), 5);
-        });
-    }
-
-    #[test]
-    fn what_a_future_that_is_dropped_was_given_reaches_the_next() {
-        model_bounded("async_dropped_hands_on", 3, || {
-            let (sender, receiver) = chan::bounded(1);
-            let drops = {
-                let receiver = receiver.clone();
-                thread::spawn(move || {
-                    let mut future = pin!(receiver.recv_async());
-                    future.as_mut().poll(&mut Context::from_waker(Waker::noop())).map(Result::unwrap)
-                })
-            };
-            sender.send(1).unwrap();
-            let received = match drops.join().unwrap() {
-                Poll::Ready(item) => item,
-                Poll::Pending => receiver.recv().unwrap(),
-            };
-            assert_eq!(received, 1);
-        });
     }
 }

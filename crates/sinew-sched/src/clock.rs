@@ -8,7 +8,7 @@ use sinew_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sinew_sync::statics::OnceLock;
 use sinew_sync::{Arc, Mutex};
 
-use crate::shared::Shared;
+use crate::shared::RuntimeId;
 use crate::worker;
 
 /// The clock of a runtime.
@@ -26,18 +26,6 @@ impl Clock {
         }
     }
 
-    /// What the system's clock says at `at`; that of a test begins at the epoch.
-    pub(crate) fn wall(&self, at: Instant) -> SystemTime {
-        match self {
-            Clock::System => {
-                let (wall, now) = (SystemTime::now(), system_now());
-                let then = if at > now { wall.checked_add(at - now) } else { wall.checked_sub(now - at) };
-                then.unwrap_or(wall)
-            }
-            Clock::Manual(_) => SystemTime::UNIX_EPOCH + Duration::from_nanos(at.as_nanos()),
-        }
-    }
-
     /// The time to within some milliseconds, for little. Of the system, counted from another start than [`now`](Clock::now).
     pub(crate) fn coarse(&self) -> Instant {
         match self {
@@ -45,6 +33,18 @@ impl Clock {
             Clock::Manual(clock) => clock.now(),
         }
     }
+}
+
+/// What the system's clock says at `at`.
+pub(crate) fn system_wall(at: Instant) -> SystemTime {
+    let (wall, now) = (SystemTime::now(), system_now());
+    let then = if at > now { wall.checked_add(at - now) } else { wall.checked_sub(now - at) };
+    then.unwrap_or(wall)
+}
+
+/// The same for a manual clock, which begins at the epoch.
+pub(crate) fn manual_wall(at: Instant) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_nanos(at.as_nanos())
 }
 
 fn coarse_now() -> Instant {
@@ -56,7 +56,7 @@ fn coarse_now() -> Instant {
 
 /// Nanoseconds since this process first asked.
 #[inline]
-pub(crate) fn system_now() -> Instant {
+pub fn system_now() -> Instant {
     static START: OnceLock<std::time::Instant> = OnceLock::new();
     let start = START.get_or_init(std::time::Instant::now);
     Instant::from_nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
@@ -100,7 +100,7 @@ pub struct ManualClock {
 struct Manual {
     nanoseconds: AtomicU64,
     held: AtomicBool,
-    runtimes: Mutex<Vec<&'static Shared>>,
+    runtimes: Mutex<Vec<RuntimeId>>,
 }
 
 impl ManualClock {
@@ -139,18 +139,18 @@ impl ManualClock {
         self.tell();
     }
 
-    pub(crate) fn drives(&self, runtime: &'static Shared) {
+    pub(crate) fn drives(&self, runtime: RuntimeId) {
         self.inner.runtimes.lock().push(runtime);
     }
 
-    pub(crate) fn forgets(&self, runtime: &Shared) {
-        self.inner.runtimes.lock().retain(|driven| !std::ptr::eq(*driven, runtime));
+    pub(crate) fn forgets(&self, runtime: RuntimeId) {
+        self.inner.runtimes.lock().retain(|driven| *driven != runtime);
     }
 
     /// Lets all workers look at their timers.
     fn tell(&self) {
         let runtimes = self.inner.runtimes.lock().clone();
-        runtimes.iter().for_each(|runtime| runtime.wake_all());
+        runtimes.into_iter().filter_map(RuntimeId::upgrade).for_each(|runtime| runtime.wake_all());
     }
 }
 

@@ -56,7 +56,7 @@ impl Saved {
 }
 
 /// The hook of tasks: await parks the task, any other signal that reaches its root goes on.
-struct Park;
+pub(crate) struct Park;
 
 impl Hook for Park {
     fn stop(&self, signal: Signal, _payload: Value) -> Value {
@@ -79,7 +79,7 @@ pub(crate) fn park_on_await(signal: Signal) -> Value {
     Value::UNIT
 }
 
-static PARK: Park = Park;
+pub(crate) static PARK: Park = Park;
 
 impl Core {
     /// A core whose loop has not started.

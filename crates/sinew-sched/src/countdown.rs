@@ -90,6 +90,11 @@ impl Countdowns {
         self.first.store(first.cast_mut(), Ordering::Relaxed);
     }
 
+    /// True if no time-out is put off, as far as an onlooker can tell.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first().is_null()
+    }
+
     /// Sets the alarms of all. Only the worker does this.
     #[inline(always)]
     pub(crate) fn begin(&self, timers: &Timers, clock: &Clock) {
@@ -200,12 +205,12 @@ pub(crate) fn wait_for(is_told: impl Fn() -> bool, timeout: Duration, what: What
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::dump::WaitKind;
+    use crate::wait_kind::WaitKind;
 
     fn countdown(seconds: u64) -> Countdown {
         Countdown {
             alarm: Alarm::new(Ring::Wake(Cell::new(None))),
-            what: What::of(WaitKind::Ask),
+            what: What::of(WaitKind::Event),
             timeout: Duration::from_secs(seconds),
             deadline: Cell::new(None),
             previous: Cell::new(ptr::null()),
@@ -216,14 +221,14 @@ mod tests {
     #[test]
     fn whoever_is_still_there_gets_an_alarm_whoever_has_left() {
         for gone in 0..16u32 {
-            let (list, timers) = (Countdowns::new(), Timers::new());
+            let (list, timers) = (Countdowns::new(), Timers::take());
             let all: Vec<_> = (0..4).map(countdown).collect();
             let is_gone = |n: usize| gone & 1 << n != 0;
             // SAFETY: all stay in their vector, and are taken out of the list or the timers before that goes.
             unsafe {
                 all.iter().for_each(|countdown| list.push(countdown));
                 (0..4).filter(|n| is_gone(*n)).for_each(|n| list.remove(&all[n]));
-                list.begin_now(&timers, Instant::from_nanos(5));
+                list.begin_now(timers, Instant::from_nanos(5));
                 assert!(list.first().is_null());
                 assert_eq!(timers.len(), u64::from(4 - gone.count_ones()));
                 for (n, countdown) in (0..).zip(&all).filter(|(n, _)| !is_gone(*n as usize)) {

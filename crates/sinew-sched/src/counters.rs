@@ -2,11 +2,14 @@
 
 use std::ptr;
 
-use sinew_sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use sinew_sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crate::countdown::Countdowns;
 use crate::shared::{Inbox, Shared};
 use crate::task::Task;
+
+/// The most calls that a budget covers.
+pub(crate) const CALL_BUDGET: u32 = 128;
 
 /// What only the worker writes, often: on cache lines of its own.
 #[repr(align(128))]
@@ -25,6 +28,8 @@ pub(crate) struct Own {
     pub(crate) wakes: AtomicU64,
     pub(crate) steals: AtomicU64,
     pub(crate) longest: AtomicUsize,
+    /// The calls that are left of the current budget ([`crate::worker`]). Sysmon takes them away at its ticks.
+    pub(crate) budget: AtomicU32,
     /// Not counted, but as much its own.
     pub(crate) countdowns: Countdowns,
 }
@@ -41,6 +46,7 @@ impl Own {
             wakes: AtomicU64::new(0),
             steals: AtomicU64::new(0),
             longest: AtomicUsize::new(0),
+            budget: AtomicU32::new(CALL_BUDGET),
             countdowns: Countdowns::new(),
         }
     }

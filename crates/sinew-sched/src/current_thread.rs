@@ -2,18 +2,19 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
+use std::mem::{self, ManuallyDrop};
 use std::time::Duration;
 
 use sinew_core::Signal;
-use sinew_fiber::{Level, Raised, Value};
+use sinew_fiber::{CancelLevel, Raised, Value};
 
 use crate::clock::system_now;
 use crate::dump::{Backtraces, Dump};
 use crate::future::spawn_future_on;
 use crate::join::JoinHandle;
-use crate::shared::{Report, Shared};
-use crate::spawn::{Options, TaskBuilder, spawn_on};
+use crate::options::Options;
+use crate::shared::{Report, SharedRef};
+use crate::spawn::{TaskBuilder, spawn_on};
 use crate::worker::{Queues, Worker};
 
 /// Turns between two looks at whether [`CurrentThread::run`] is done.
@@ -41,7 +42,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct CurrentThread {
-    pub(crate) shared: &'static Shared,
+    pub(crate) shared: SharedRef,
     worker: ManuallyDrop<Box<Worker>>,
     grace: Duration,
     ended: bool,
@@ -49,8 +50,8 @@ pub struct CurrentThread {
 }
 
 impl CurrentThread {
-    pub(crate) fn new(shared: &'static Shared, queues: Queues, grace: Duration) -> CurrentThread {
-        let worker = ManuallyDrop::new(Box::new(Worker::new(0, shared, queues)));
+    pub(crate) fn new(shared: SharedRef, queues: Queues, grace: Duration) -> CurrentThread {
+        let worker = ManuallyDrop::new(Box::new(Worker::new(0, shared.get(), queues)));
         CurrentThread { shared, worker, grace, ended: false, _thread: PhantomData }
     }
 
@@ -61,7 +62,7 @@ impl CurrentThread {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        spawn_on(self.shared, body)
+        spawn_on(self.shared.get(), body)
     }
 
     /// Starts a task that polls `future`.
@@ -70,12 +71,12 @@ impl CurrentThread {
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        spawn_future_on(self.shared, future)
+        spawn_future_on(self.shared.get(), future)
     }
 
     /// The options of a task.
     pub fn task(&self) -> TaskBuilder {
-        TaskBuilder { shared: self.shared, options: Options::default() }
+        TaskBuilder { runtime: self.shared.id, options: Options::default() }
     }
 
     /// Runs one task until it ends or blocks. False if none was ready, and while the thread unwinds, when no task can run:
@@ -121,6 +122,7 @@ impl CurrentThread {
         let task = self.spawn(body);
         while !task.is_finished() {
             if self.worker.enter(Some(TURNS)) == TURNS && !task.is_finished() {
+                self.worker.give_stacks_back_if_asked();
                 self.shared.sleep(0, self.worker.timers().next());
             }
         }
@@ -139,7 +141,7 @@ impl CurrentThread {
 
     /// Makes dumps of the runtime on any thread: see [`Runtime::dumper`](crate::Runtime::dumper).
     pub fn dumper(&self) -> impl Fn() -> Dump + Clone + Send + Sync + 'static {
-        let shared = self.shared;
+        let shared = self.shared.clone();
         move || shared.dump()
     }
 
@@ -152,7 +154,8 @@ impl CurrentThread {
     fn end(&mut self, grace: Duration) -> Report {
         self.ended = true;
         self.shared.close();
-        let levels: &[Level] = if std::thread::panicking() { &[] } else { &[Level::Cancel, Level::Kill] };
+        let levels: &[CancelLevel] =
+            if std::thread::panicking() { &[] } else { &[CancelLevel::Cancel, CancelLevel::Kill] };
         let calls_end = system_now() + grace;
         for &level in levels {
             let deadline = system_now() + grace;
@@ -171,10 +174,10 @@ impl CurrentThread {
         self.shared.stop();
         if report.left > 0 {
             self.shared.abandon();
+            mem::forget(self.shared.clone()); // what is left stays, and the worker with it
         } else {
             // SAFETY: not used again: `self` is being dropped, or consumed.
             unsafe { ManuallyDrop::drop(&mut self.worker) };
-            self.shared.give_back();
         }
         report
     }

@@ -5,8 +5,15 @@
 //! which the task looks at after every wake-up. It names the task by its id, so one that is used late, or never, does
 //! nothing to the slot's next task.
 //!
+//! A task that tells its supervisor something and goes on pushes an event that holds no such way.
+//!
+//! The queue is closed when its last receiver goes. Failures in it that were not received, and those that come later,
+//! have no supervisor that would see them: see [`failure`].
+//!
 //! Models: `events_answer_or_too_late`, `events_push_or_wait`, `events_hand_on`,
 //! `events_taken_by_another`.
+
+mod supervised;
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -14,26 +21,22 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-use sinew_core::{Instant, Mask, Signal};
-use sinew_fiber::raw::{Remote, is_shielded, polling};
-use sinew_fiber::{Cancelled, Hook, IntoValue, Level, Raised, Refused, Trace, Value};
+use sinew_core::{Instant, Signal};
+use sinew_fiber::raw::{catch, polling};
+use sinew_fiber::{IntoValue, Raised, Refused, Trace, Value};
 use sinew_sync::{Arc, Mutex};
 
-use crate::case::{Attempt, Case, Enrolled, block};
+use crate::case::{Attempt, Case, Enrolled, attempt_or_block};
 use crate::clock::now;
-use crate::core::{Core, park_on_await};
-use crate::dump::WaitKind;
+use crate::failure::{Failure, report_failure};
 use crate::notes::What;
-use crate::reach;
-use crate::select::Source;
-use crate::slots::TaskId;
 use crate::task::TaskRef;
+use crate::task_id::TaskId;
 use crate::wait::{Awaited, Node, Queue, TOLD, Waiter};
+use crate::wait_kind::WaitKind;
 use crate::worker;
-
-/// Which signals stop a task that has a supervisor, besides those that end it.
-pub(crate) const STOPPING: Mask =
-    Mask::YIELD.union(Mask::of(Signal::User5)).union(Mask::of(Signal::User6)).union(Mask::of(Signal::User7));
+pub(crate) use supervised::{STOPPING, Supervised, supervisor_of_running_task};
+pub use supervised::{TellError, tell_supervisor};
 
 /// Where the tasks of a supervisor tell how they fare: see [`TaskBuilder::supervisor`](crate::TaskBuilder::supervisor).
 ///
@@ -56,17 +59,19 @@ pub struct Events {
     _open: Arc<Open>,
 }
 
-/// Closes the queue when the last receiver goes: its tasks tell nobody then, and those that have stopped are cancelled.
+/// Closes the queue when the last receiver goes: its tasks tell nobody then, those that have stopped are cancelled, and
+/// failures that were not received are left to the joiners.
 struct Open(Arc<Shared>);
 
 impl Drop for Open {
     fn drop(&mut self) {
-        let unheard = {
+        let mut unread = {
             let mut state = self.0.0.lock();
             state.closed = true;
             std::mem::take(&mut state.events)
         };
-        drop(unheard); // their destructors are the user's code
+        unread.iter_mut().for_each(Event::goes_unread); // all of them: a destructor may panic
+        drop(unread); // their destructors are the user's code
     }
 }
 
@@ -87,13 +92,16 @@ pub struct Event {
     /// Its name, if it has one.
     pub name: Option<Cow<'static, str>>,
     /// [`Signal::Ok`] if it returned; a terminal signal if it ended with that, as it does with the error that a panic or a
-    /// cancel is; else the signal that it stopped on.
+    /// cancel is; [`Signal::Yield`] if it has [told something](Event::is_message) and goes on; else the signal that it
+    /// stopped on.
     pub signal: Signal,
-    /// What it raised the signal with; a result goes to whoever joins.
+    /// What it raised the signal with, or told; a result goes to whoever joins.
     pub value: Value,
     /// Where it was raised.
     pub trace: Option<Box<Trace>>,
     stopped: Option<Stopped>,
+    /// Of a task that has failed.
+    failure: Option<Arc<Failure>>,
 }
 
 impl Event {
@@ -101,6 +109,11 @@ impl Event {
     /// else could continue it.
     pub fn is_stopped(&self) -> bool {
         self.stopped.is_some()
+    }
+
+    /// True if the task has told this by [`tell_supervisor`], and goes on: it has neither ended nor stopped.
+    pub fn is_message(&self) -> bool {
+        !self.signal.is_terminal() && self.stopped.is_none()
     }
 
     /// Takes the value out, and leaves `()` in its place.
@@ -188,6 +201,12 @@ impl fmt::Debug for Stopped {
 }
 
 impl Events {
+    /// Returns the receive of the next event, as a case of a select.
+    #[doc(hidden)]
+    pub fn operation(&self) -> RecvEvent<'_> {
+        RecvEvent::new(self)
+    }
+
     /// An empty queue.
     #[allow(clippy::new_without_default, reason = "a queue is told from another by who has it")]
     pub fn new() -> Events {
@@ -236,11 +255,11 @@ impl Events {
 
     fn recv_by(&self, deadline: Option<Instant>) -> Result<Option<Event>, Refused> {
         let recv = RecvEvent::new(self);
-        Ok(if recv.attempt() || block(&recv, deadline)? { Some(recv.output()) } else { None })
+        Ok(if attempt_or_block(&recv, deadline)? { Some(recv.output()) } else { None })
     }
 }
 
-/// The next event: see [`select::recv`](crate::select::recv).
+/// The next event: see `select::recv`.
 #[derive(Debug)]
 pub struct RecvEvent<'a> {
     events: &'a Events,
@@ -254,13 +273,13 @@ impl<'a> RecvEvent<'a> {
 }
 
 impl Awaited for RecvEvent<'_> {
-    fn withdraw(&self, node: &Node) -> bool {
-        // SAFETY: it was pushed into this queue.
+    unsafe fn withdraw(&self, node: &Node) -> bool {
+        // SAFETY: the caller promises that the node was pushed into this queue.
         unsafe { self.events.queue.0.lock().waiters.remove(node) }
     }
 
     /// One that was told and does not look leaves the event to another.
-    fn hand_on(&self, _: &Node) {
+    unsafe fn hand_on(&self, _: &Node) {
         let waiter = {
             let mut state = self.events.queue.0.lock();
             if state.events.is_empty() { None } else { state.waiters.tell(TOLD) }
@@ -277,12 +296,12 @@ impl Attempt for RecvEvent<'_> {
         received
     }
 
-    fn enroll(&self, node: &Node) -> Enrolled {
+    unsafe fn enroll(&self, node: &Node) -> Enrolled {
         let mut state = self.events.queue.0.lock();
         if !state.events.is_empty() {
             return Enrolled::Again;
         }
-        // SAFETY: the node is new, and whoever enrolls it takes it out before it goes.
+        // SAFETY: the caller promises that the node is new, and stays until it was told or withdrawn.
         unsafe { state.waiters.push(node) };
         Enrolled::Queued
     }
@@ -292,11 +311,11 @@ impl Attempt for RecvEvent<'_> {
     }
 
     /// Whoever is told may look; another may have been faster.
-    fn settle(&self, _: &Node) -> bool {
+    unsafe fn settle(&self, _: &Node) -> bool {
         self.attempt()
     }
 
-    fn under_lock(&self, change: &mut dyn FnMut()) {
+    unsafe fn under_lock(&self, change: &mut dyn FnMut()) {
         let _state = self.events.queue.0.lock();
         change();
     }
@@ -307,14 +326,6 @@ impl Case for RecvEvent<'_> {
 
     fn output(self) -> Event {
         self.event.into_inner().expect("an event that was received")
-    }
-}
-
-impl<'a> Source for &'a Events {
-    type Case = RecvEvent<'a>;
-
-    fn into_case(self) -> RecvEvent<'a> {
-        RecvEvent::new(self)
     }
 }
 
@@ -344,99 +355,20 @@ impl fmt::Debug for Events {
     }
 }
 
-/// The hook of a task with a supervisor.
-pub(crate) struct Supervised {
-    pub(crate) events: EventSender,
-    pub(crate) task: TaskId,
-    pub(crate) name: Option<Cow<'static, str>>,
-}
-
-impl Supervised {
-    /// Tells how the task on `core` ended. What it raised goes to the supervisor; whoever joins gets its text.
-    ///
-    /// The text, and the destructors of all events if nobody else has the queue any more, are foreign code: it runs as
-    /// part of the task, and may raise, but not block.
-    pub(crate) fn ended<T>(self, core: &Core, outcome: Result<T, Raised>) -> Result<T, Raised> {
-        let task = self.task.slot();
-        let (unheard, outcome) = match outcome {
-            Ok(result) => (self.push(Signal::Ok, Value::UNIT, None, None), Ok(result)),
-            Err(raised) if raised.value.is::<Cancelled>() => {
-                let joined = Raised { signal: raised.signal, value: Value::new(Cancelled), trace: None };
-                (self.push(raised.signal, raised.value, raised.trace, None), Err(joined))
-            }
-            Err(raised) => {
-                let shown = core.run(task, || polling(|| format!("{:?}", raised.value)));
-                let text = shown.unwrap_or_else(|again| {
-                    std::mem::forget(again); // the first error is the one that is told
-                    "a value that cannot be shown".to_owned()
-                });
-                let (unheard, joined) = self.raised(raised, text);
-                (unheard, Err(joined))
-            }
-        };
-        if let Err(raised) = core.run(task, || polling(|| drop((unheard, self)))) {
-            std::mem::forget(raised); // there is nobody to tell
-        }
-        outcome
-    }
-
-    /// Tells what the task ended with; returns what whoever joins gets, and the event if nobody can receive it.
-    pub(crate) fn raised(
-        &self,
-        Raised { signal, value, trace }: Raised,
-        text: String,
-    ) -> (Option<Event>, Raised) {
-        let unheard = self.push(signal, value, trace, None);
-        (unheard, Raised { signal, value: Value::error(Told(text)), trace: None })
-    }
-
-    fn push(
-        &self,
-        signal: Signal,
-        value: Value,
-        trace: Option<Box<Trace>>,
-        stopped: Option<Stopped>,
-    ) -> Option<Event> {
-        let (task, name) = (self.task, self.name.clone());
-        self.events.push(Event { task, name, signal, value, trace, stopped })
+impl Event {
+    /// The event is about to be dropped, and was not received. A value that panics when it is shown has no text.
+    pub(super) fn goes_unread(&mut self) {
+        let Some(failure) = self.failure.take() else { return };
+        let raised = Raised { signal: self.signal, value: self.take_value(), trace: self.trace.take() };
+        let shown = catch(|| polling(|| format!("{raised:#}")));
+        self.value = raised.value; // it goes with the event
+        let text = shown.unwrap_or_else(|again| {
+            std::mem::forget(again); // what it holds may panic when it is dropped
+            format!("{}: a value that cannot be shown", self.signal)
+        });
+        failure.unread(text).into_iter().for_each(|text| report_failure(self.task, text));
     }
 }
-
-impl Hook for Supervised {
-    fn remote(&self) -> Option<(&'static dyn Remote, u64)> {
-        reach::remote()
-    }
-
-    fn tripped(&self) -> Option<Value> {
-        reach::tripped_now()
-    }
-
-    fn stop(&self, signal: Signal, payload: Value) -> Value {
-        if !STOPPING.contains(signal) {
-            return park_on_await(signal);
-        }
-        let (task, place) = (TaskRef::of(self.task), Arc::new(Place::new()));
-        drop(self.push(signal, payload, None, Some(Stopped { task, place: place.clone() })));
-        loop {
-            let word = &task.task.word;
-            let ends = !is_shielded() && (word.level().is_some() || reach::tripped(self.task).is_some());
-            match place.take(ends) {
-                Some(Answer::Given(value)) => return value,
-                Some(Answer::Never) => {
-                    word.cancel(Level::Cancel); // inside a shield the task goes on, with nothing
-                    return Value::UNIT;
-                }
-                _ if ends => return Value::UNIT, // whoever called us unwinds
-                _ => worker::park_for(What::of(WaitKind::Answer)),
-            }
-        }
-    }
-}
-
-/// What whoever joins a supervised task finds of what the task raised: the text, since the supervisor has the value.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Told(pub(crate) String);
 
 #[cfg(test)]
 mod tests {
@@ -444,12 +376,13 @@ mod tests {
 
     use super::*;
     use crate::case::Async;
-    use crate::case::tests::drive;
     use crate::wait::Waiting;
+    use sinew_test_kit::drive;
 
     fn event() -> Event {
         let task = TaskId::new(0, 0);
-        Event { task, name: None, signal: Signal::Ok, value: Value::UNIT, trace: None, stopped: None }
+        let (signal, value) = (Signal::Ok, Value::UNIT);
+        Event { task, name: None, signal, value, trace: None, stopped: None, failure: None }
     }
 
     /// A supervisor that answers against a task that gives up: the answer was given exactly if the task has it.
@@ -493,7 +426,8 @@ mod tests {
                 thread::spawn(move || drop(events.recv().unwrap()))
             };
             assert!(events.sender().push(event()).is_none());
-            drop(Waiting::new(&RecvEvent::new(&events), &node)); // as an unwind does
+            // SAFETY: it was pushed into the queue of these events above.
+            unsafe { drop(Waiting::new(&RecvEvent::new(&events), &node)) }; // as an unwind does
             receiver.join().unwrap();
             assert!(events.is_empty());
         });

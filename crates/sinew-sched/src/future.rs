@@ -12,25 +12,27 @@ use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::pin::{Pin, pin};
 use std::ptr;
-use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
-use sinew_fiber::raw::{catch, may_await, polling, set_task_bindings};
-use sinew_fiber::{Cancelled, Refused};
+use sinew_core::Mask;
+use sinew_fiber::raw::{may_await, polling, set_task_bindings};
+use sinew_fiber::{Cancelled, Hook, Refused};
 use sinew_sync::atomic::{AtomicBool, Ordering};
 use sinew_sync::thread::{self, Thread};
 
-use crate::core::Core;
-use crate::dump::WaitKind;
+use crate::children::cancelled;
+use crate::core::{Core, PARK};
 use crate::events::Supervised;
 use crate::join::JoinHandle;
 use crate::notes::What;
+use crate::options::{Configured, Options, options_of, over, start_options_of};
 use crate::reach;
-use crate::scope::cancelled;
+use crate::returned::{ByType, outcome_of};
 use crate::shared::Shared;
 use crate::sleep::OwnTimers;
-use crate::slots::TaskId;
-use crate::spawn::{Configured, Options, options_of, over, spawn_on};
-use crate::task::{Kind, Ran, Table, Task, TaskRef, drop_result, never_blocks, no_options, no_tag};
+use crate::task::{Kind, Ran, StartOptions, Table, Task, drop_result, never_blocks, no_options, no_tag};
+use crate::wait_kind::WaitKind;
+use crate::waker::waker_of;
 use crate::worker;
 
 /// Starts a task that polls `future`, on the runtime that runs the caller. Unlike a body that blocks it needs no stack
@@ -56,14 +58,14 @@ where
     let worker = worker::current().filter(|worker| ptr::eq(worker.shared, shared));
     if worker.is_none() && !shared.count_outside() {
         drop(future);
-        return over(shared, cancelled());
+        return over(cancelled());
     }
     let task = worker.map_or_else(|| shared.take_slot(), |worker| worker.take_slot());
     let stamp = worker.map_or_else(|| shared.stamp(), |worker| worker.stamp());
     // SAFETY: a fresh slot, with a table for what is put there.
     let handle = unsafe {
         task.prepare(Plain(future), future_table::<Plain<F>>(), shared, stamp);
-        JoinHandle::new(task, shared)
+        JoinHandle::new(task, shared.id)
     };
     shared.admit(task);
     match worker {
@@ -102,8 +104,10 @@ pub fn block_on<F: Future>(future: F) -> Result<F::Output, Refused> {
         let mut context = Context::from_waker(&waker);
         let _announced = worker::Announced; // the last poll may have waited for nothing after all
         loop {
+            worker::begin_poll();
             match polling(|| future.as_mut().poll(&mut context)) {
                 Poll::Ready(output) => return Ok(output),
+                Poll::Pending if worker::end_poll() => may_await()?,
                 Poll::Pending => worker::await_announced(WaitKind::Future)?,
             }
         }
@@ -142,7 +146,14 @@ impl Wake for ThreadWaker {
 pub(crate) trait Polled {
     type Future: Future;
     const CONFIGURED: bool;
-    const OPTIONS: unsafe fn(&Task) -> *const Options;
+    const OPTIONS: unsafe fn(&Task) -> *const StartOptions;
+
+    /// The options of `task`, which holds one of these, if there are any.
+    ///
+    /// # Safety
+    ///
+    /// As for [`options_of`].
+    unsafe fn options(task: &Task) -> Option<&Options>;
 
     /// The future in it.
     ///
@@ -157,7 +168,11 @@ pub(crate) struct Plain<F>(pub(crate) F);
 impl<F: Future> Polled for Plain<F> {
     type Future = F;
     const CONFIGURED: bool = false;
-    const OPTIONS: unsafe fn(&Task) -> *const Options = no_options;
+    const OPTIONS: unsafe fn(&Task) -> *const StartOptions = no_options;
+
+    unsafe fn options(_: &Task) -> Option<&Options> {
+        None
+    }
 
     unsafe fn future(this: *mut Plain<F>) -> *mut F {
         // SAFETY: the caller's promise.
@@ -168,7 +183,12 @@ impl<F: Future> Polled for Plain<F> {
 impl<F: Future> Polled for Configured<F> {
     type Future = F;
     const CONFIGURED: bool = true;
-    const OPTIONS: unsafe fn(&Task) -> *const Options = options_of::<Configured<F>>;
+    const OPTIONS: unsafe fn(&Task) -> *const StartOptions = start_options_of::<Configured<F>>;
+
+    unsafe fn options(task: &Task) -> Option<&Options> {
+        // SAFETY: the caller's promise.
+        unsafe { options_of::<Configured<F>>(task).as_ref() }
+    }
 
     unsafe fn future(this: *mut Configured<F>) -> *mut F {
         // SAFETY: the caller's promise.
@@ -176,7 +196,10 @@ impl<F: Future> Polled for Configured<F> {
     }
 }
 
-pub(crate) fn future_table<P: Polled>() -> &'static Table {
+pub(crate) fn future_table<P: Polled>() -> &'static Table
+where
+    <P::Future as Future>::Output: 'static,
+{
     const {
         &Table {
             kind: Kind::Future,
@@ -197,12 +220,18 @@ pub(crate) fn future_table<P: Polled>() -> &'static Table {
 /// # Safety
 ///
 /// The caller has claimed the task, which holds a `P` that is not ready yet.
-unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
-    let options = if P::CONFIGURED { task.options() } else { None };
+unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran
+where
+    <P::Future as Future>::Output: 'static,
+{
+    // SAFETY: the task holds a `P` that has not ended.
+    let options = unsafe { P::options(task) };
     let (supervised, bindings) = match options {
         Some(options) => {
             let (name, task) = (options.name.clone(), task.id());
-            let supervised = options.supervisor.clone().map(|events| Supervised { events, task, name });
+            let stops = Mask::NONE; // a future cannot
+            let supervised =
+                options.supervisor.clone().map(|events| Supervised { events, task, name, stops });
             (supervised, options.bindings.clone())
         }
         None => (None, None),
@@ -213,7 +242,8 @@ unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
         // SAFETY: the future is there, and nobody uses it after this.
         unsafe { task.drop_stored::<P>() };
     };
-    let outcome = core.run(task, || {
+    let hook = hook_of(supervised.as_ref());
+    let outcome = core.run_hooked(task, hook, || {
         bindings.into_iter().for_each(set_task_bindings);
         polling(|| {
             if task.word.level().is_some() {
@@ -221,6 +251,7 @@ unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
                 sinew_fiber::error(Cancelled);
             }
             let waker = ManuallyDrop::new(waker_of(task.id()));
+            worker::begin_poll();
             // SAFETY: the future is there, and does not move until it is dropped where it is.
             let future = unsafe { Pin::new_unchecked(&mut *P::future(task.stored::<P>())) };
             let polled = future.poll(&mut Context::from_waker(&waker));
@@ -238,11 +269,11 @@ unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
         Ok(Poll::Ready(output)) => Ok(output),
         Err(raised) => {
             if !dropped.get()
-                && let Err(again) = core.run(task, || polling(drop_future))
+                && let Err(again) = core.run_hooked(task, hook, || polling(drop_future))
             {
                 std::mem::forget(again); // the first error is the one that is told
             }
-            Err(raised)
+            outcome_of::<_, ByType>(raised)
         }
     };
     if let Some(supervised) = supervised {
@@ -257,51 +288,10 @@ unsafe fn poll<P: Polled>(task: &'static Task, core: &Core) -> Ran {
     Ran::Ended
 }
 
-/// Wakers of ours are known by its address. A static has one; a constant would have one in each crate that polls futures.
-static VTABLE: RawWakerVTable = RawWakerVTable::new(clone_waker, wake, wake, |_| ());
-
-fn clone_waker(id: *const ()) -> RawWaker {
-    RawWaker::new(id, &VTABLE)
-}
-
-fn wake(id: *const ()) {
-    worker::unpark(TaskRef::of(TaskId::from_u64(id.addr() as u64)));
-}
-
-/// A waker for the task with this id.
-pub(crate) fn waker_of(id: TaskId) -> Waker {
-    // SAFETY: the data is a number, which everybody may copy and use from any thread at any time; it is that of a
-    // task, so it has a slot.
-    unsafe { Waker::from_raw(RawWaker::new(ptr::without_provenance(id.as_u64() as usize), &VTABLE)) }
-}
-
-/// The task that `waker` wakes, if it is one of ours.
-pub(crate) fn task_of(waker: &Waker) -> Option<TaskRef> {
-    let ours = ptr::eq(waker.vtable(), &VTABLE);
-    ours.then(|| TaskRef::of(TaskId::from_u64(waker.data().addr() as u64)))
-}
-
-/// Calls a waker that is not ours. It may be any code: it must not block, and if it panics nobody else suffers.
-#[cold]
-pub(crate) fn wake_caught(waker: Waker) {
-    if sinew_sync::MODEL {
-        return waker.wake(); // a model has no fibers
-    }
-    if let Err(raised) = catch(|| polling(|| waker.wake())) {
-        let told = catch(|| {
-            eprintln!("a waker has panicked: {raised:#}");
-            drop(raised);
-        });
-        std::mem::forget(told.err()); // what it raised may raise again
-    }
-}
-
-/// Calls wakers that are not ours: by a task of this worker, since it may be any code, which may panic, or try to block.
-/// On a thread that is no worker at once: there it is its `block_on` that calls.
-pub(crate) fn wake_foreign(wakers: Vec<Waker>) {
-    let wake_all = move || wakers.into_iter().for_each(wake_caught);
-    match worker::current() {
-        Some(worker) => spawn_on(worker.shared, wake_all).detach(),
-        None => wake_all(),
+/// With what the poll of a future that has perhaps a supervisor is run.
+fn hook_of(supervised: Option<&Supervised>) -> *const dyn Hook {
+    match supervised {
+        Some(supervised) => supervised,
+        None => &raw const PARK as *const dyn Hook,
     }
 }

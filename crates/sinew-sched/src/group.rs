@@ -28,7 +28,8 @@ const TAKEN: u8 = 2;
 /// How often to look at a group that is held before the thread yields: its holder may not be running.
 const LOOKS: u32 = 64;
 
-pub(crate) struct Group {
+/// Several waits of one waiter, of which at most one is told.
+pub struct Group {
     state: AtomicU8,
     /// One more than the number of the node that was told.
     won: AtomicUsize,
@@ -41,7 +42,7 @@ static MADE: sinew_sync::statics::AtomicUsize = sinew_sync::statics::AtomicUsize
 
 /// What became of an attempt to claim two groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Pair {
+pub enum Pair {
     Claimed,
     /// The caller's own is taken; the other was left as it was.
     OwnTaken,
@@ -50,7 +51,9 @@ pub(crate) enum Pair {
 }
 
 impl Group {
-    pub(crate) fn new() -> Group {
+    /// Creates a group that is not claimed.
+    #[allow(clippy::new_without_default, reason = "a group is no default of anything")]
+    pub fn new() -> Group {
         Group {
             state: AtomicU8::new(OPEN),
             won: AtomicUsize::new(0),
@@ -60,12 +63,12 @@ impl Group {
     }
 
     /// Claims the group. False if it is taken.
-    pub(crate) fn claim(&self) -> bool {
+    pub fn claim(&self) -> bool {
         self.enter(TAKEN)
     }
 
     /// Claims two groups, or neither.
-    pub(crate) fn claim_both(own: &Group, other: &Group) -> Pair {
+    pub fn claim_both(own: &Group, other: &Group) -> Pair {
         let own_first = own.rank() < other.rank();
         let (first, second) = if own_first { (own, other) } else { (other, own) };
         if !first.enter(HELD) {
@@ -105,12 +108,12 @@ impl Group {
     }
 
     /// Publishes that the node with this number was told. The waiter may be gone after this.
-    pub(crate) fn tell(&self, number: usize) {
+    pub fn tell(&self, number: usize) {
         self.won.store(number + 1, Ordering::Release);
     }
 
     /// The number of the node that was told.
-    pub(crate) fn won(&self) -> Option<usize> {
+    pub fn won(&self) -> Option<usize> {
         self.won.load(Ordering::Acquire).checked_sub(1)
     }
 }

@@ -2,23 +2,35 @@
 
 use std::fmt;
 
+use crate::children::cancelled;
+use crate::clock::{Clock, manual_wall, system_now, system_wall};
 use crate::current_thread::CurrentThread;
 use crate::dump::{Backtraces, Dump};
 use crate::future::spawn_future_on;
 use crate::join::JoinHandle;
-use crate::runtime::Runtime;
-use crate::shared::Shared;
-use crate::spawn::{Options, TaskBuilder, spawn_on};
+use crate::options::{Options, over};
+use crate::shared::{RuntimeId, Shared};
+use crate::spawn::{TaskBuilder, spawn_on};
 use crate::worker;
 
 /// A runtime by reference: starts tasks on it from any thread, for as long as it lives. Afterwards they start cancelled.
+///
+/// A handle does not keep the memory of a runtime that has ended.
 #[derive(Clone, Copy)]
-pub struct Handle(pub(crate) &'static Shared);
+pub struct Handle {
+    pub(crate) runtime: RuntimeId,
+    /// The runtime's clock is a [manual](crate::ManualClock) one.
+    is_manual: bool,
+}
 
 impl Handle {
     /// The runtime that runs the caller.
     pub fn current() -> Option<Handle> {
-        worker::current().map(|worker| Handle(worker.shared))
+        worker::current().map(|worker| Handle::of(worker.shared))
+    }
+
+    pub(crate) fn of(shared: &Shared) -> Handle {
+        Handle { runtime: shared.id, is_manual: matches!(shared.clock, Clock::Manual(_)) }
     }
 
     /// Starts a task.
@@ -28,7 +40,13 @@ impl Handle {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        spawn_on(self.0, body)
+        match self.runtime.upgrade() {
+            Some(shared) => spawn_on(shared.get(), body),
+            None => {
+                drop(body);
+                over(cancelled())
+            }
+        }
     }
 
     /// Starts a task that polls `future`.
@@ -37,52 +55,56 @@ impl Handle {
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        spawn_future_on(self.0, future)
+        match self.runtime.upgrade() {
+            Some(shared) => spawn_future_on(shared.get(), future),
+            None => {
+                drop(future);
+                over(cancelled())
+            }
+        }
     }
 
     /// The options of a task.
     pub fn task(self) -> TaskBuilder {
-        TaskBuilder { shared: self.0, options: Options::default() }
+        TaskBuilder { runtime: self.runtime, options: Options::default() }
     }
 
-    /// The time on the runtime's clock.
+    /// The time on the runtime's clock. When a runtime with a manual clock is gone, this is a time at or
+    /// after its end, which stands still until a later runtime ends.
     pub fn now(self) -> sinew_core::Instant {
-        self.0.clock.now()
+        if !self.is_manual {
+            return system_now();
+        }
+        self.runtime.upgrade().map_or_else(|| self.runtime.ended_at(), |shared| shared.clock.now())
     }
 
     /// What the system's clock says, or said, when the runtime's [`now`](Handle::now) is `at`. A
     /// [manual clock](crate::ManualClock) begins at the Unix epoch.
     pub fn wall_clock(self, at: sinew_core::Instant) -> std::time::SystemTime {
-        self.0.clock.wall(at)
+        if self.is_manual { manual_wall(at) } else { system_wall(at) }
     }
 
-    /// One task of the runtime, if it has not ended, as [`Runtime::dump`] has it, but for its name.
+    /// One task of the runtime, if it has not ended, as [`Runtime::dump`](crate::Runtime::dump) has it, but for its name.
     pub fn dump_task(self, task: crate::TaskId) -> Option<crate::TaskDump> {
-        self.0.dump_task(task)
+        self.runtime.upgrade()?.dump_task(task)
     }
 
-    /// What the runtime is doing, as [`Runtime::dump`] has it.
+    /// What the runtime is doing, as [`Runtime::dump`](crate::Runtime::dump) has it. Empty once the runtime is gone.
     pub fn dump(self) -> Dump {
-        self.0.dump()
+        self.runtime.upgrade().map_or_else(|| Dump::of_none(self.now()), |shared| shared.dump())
     }
 
-    /// The same with backtraces, as [`Runtime::dump_with`] has it.
+    /// The same with backtraces, as [`Runtime::dump_with`](crate::Runtime::dump_with) has it.
     pub fn dump_with(self, backtraces: Backtraces) -> Dump {
-        self.0.dump_with(backtraces, None)
-    }
-}
-
-impl Runtime {
-    /// The runtime by reference.
-    pub fn handle(&self) -> Handle {
-        Handle(self.shared)
+        let shared = self.runtime.upgrade();
+        shared.map_or_else(|| Dump::of_none(self.now()), |shared| shared.dump_with(backtraces, None))
     }
 }
 
 impl CurrentThread {
     /// The runtime by reference.
     pub fn handle(&self) -> Handle {
-        Handle(self.shared)
+        Handle::of(&self.shared)
     }
 }
 

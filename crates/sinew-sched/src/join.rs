@@ -1,5 +1,8 @@
 //! The handle of a task, and how the two settle who frees its slot (see [`crate::task`]).
 
+mod ended;
+mod future;
+
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::{self, ManuallyDrop};
@@ -8,24 +11,29 @@ use std::time::Duration;
 
 use sinew_core::{Instant, Signal};
 use sinew_fiber::raw::catch;
-use sinew_fiber::{Level, Raised, Refused, Value};
+use sinew_fiber::{CancelLevel, Raised, Refused, Value};
 use sinew_sync::atomic::Ordering;
 
+use crate::children::Children;
 use crate::clock::now;
 use crate::notes::What;
 use crate::reach;
-use crate::scope::Children;
-use crate::shared::Shared;
-use crate::slots::TaskId;
+use crate::shared::RuntimeId;
 use crate::task::{DETACHED, DONE, Task};
+use crate::task_id::TaskId;
 use crate::wait::Node;
 use crate::worker;
 
+pub use ended::Ended;
+pub use future::JoinFuture;
+
 /// The handle of a task: joins, cancels or kills it. Dropping it lets the task go on alone.
+///
+/// [`join`](JoinHandle::join) blocks; in a future, `handle.await` gives the same.
 #[must_use = "a handle that is dropped lets the task go on alone: call `detach` if you mean that"]
 pub struct JoinHandle<T> {
     task: &'static Task,
-    shared: &'static Shared,
+    runtime: RuntimeId,
     _result: PhantomData<T>,
 }
 
@@ -38,8 +46,8 @@ impl<T> JoinHandle<T> {
     /// # Safety
     ///
     /// `task` was prepared with a body that returns a `T`, and this is its only handle.
-    pub(crate) unsafe fn new(task: &'static Task, shared: &'static Shared) -> JoinHandle<T> {
-        JoinHandle { task, shared, _result: PhantomData }
+    pub(crate) unsafe fn new(task: &'static Task, runtime: RuntimeId) -> JoinHandle<T> {
+        JoinHandle { task, runtime, _result: PhantomData }
     }
 
     pub(crate) fn task(&self) -> &'static Task {
@@ -75,15 +83,6 @@ impl<T> JoinHandle<T> {
         self.join_by(Some(now() + timeout), None)
     }
 
-    /// Like [`join`](JoinHandle::join), but gives the handle back if the task has not ended at `deadline`.
-    ///
-    /// # Errors
-    ///
-    /// The handle; inside, what the task ended with.
-    pub fn join_until(self, deadline: Instant) -> Result<Result<T, Raised>, JoinHandle<T>> {
-        self.join_by(Some(deadline), None)
-    }
-
     /// Joins the task by `deadline`; if the wait unwinds, its failure is for the scope, if it is a child of one.
     #[inline]
     pub(crate) fn join_by(
@@ -93,11 +92,10 @@ impl<T> JoinHandle<T> {
     ) -> Result<Result<T, Raised>, JoinHandle<T>> {
         let this = ManuallyDrop::new(self);
         let task = this.task;
-        if task.join.load(Ordering::Acquire) != DONE {
+        if !this.is_finished() {
             if worker::current_task().is_some_and(|current| ptr::eq(current, task)) {
                 drop(ManuallyDrop::into_inner(this));
-                let (signal, value) = (Signal::Error, Value::new("a task cannot wait for its own end"));
-                return Ok(Err(Raised { signal, value, trace: None }));
+                return Ok(Err(own_end()));
             }
             match this.wait(deadline, scope) {
                 Waited::Ended => (),
@@ -107,19 +105,30 @@ impl<T> JoinHandle<T> {
                     return Ok(Err(Raised { signal, value, trace: None }));
                 }
             }
+        } else {
+            worker::charge();
         }
+        Ok(ManuallyDrop::into_inner(this).take())
+    }
+
+    /// What the task, which has ended, ended with.
+    #[inline]
+    fn take(self) -> Result<T, Raised> {
+        debug_assert!(self.is_finished());
+        let this = ManuallyDrop::new(self);
         // SAFETY: the task has ended, and we hold its only handle.
-        let result = unsafe { task.take_outcome::<T>() };
-        worker::free(task, this.shared);
-        Ok(result)
+        let result = unsafe { this.task.take_outcome::<T>() };
+        worker::free(this.task, this.runtime);
+        result
     }
 
     fn wait(&self, deadline: Option<Instant>, scope: Option<&Children>) -> Waited {
         let node = Node::new(0);
-        if !enter(self.task, &node) {
+        // SAFETY: the node is new, and `Waiting` does not let it go before it was told or taken back.
+        if !unsafe { enter(self.task, &node) } {
             return Waited::Ended;
         }
-        let waiting = Waiting { task: self.task, shared: self.shared, node: &node, scope };
+        let waiting = Waiting { task: self.task, runtime: self.runtime, node: &node, scope };
         let waited = match node.wait(deadline, What::end_of(self.task.id())) {
             Ok(false) if waiting.take_back(ptr::null_mut()) => Waited::TimedOut,
             Err(refused) if waiting.take_back(DETACHED) => Waited::Refused(refused),
@@ -141,20 +150,21 @@ impl<T> JoinHandle<T> {
 
     /// Asks the task to end: from now on its blocking calls fail, or unwind if they cannot.
     pub fn cancel(&self) {
-        self.end(Level::Cancel);
+        self.end(CancelLevel::Cancel);
     }
 
     /// Makes every blocking call of the task unwind from now on.
     pub fn kill(&self) {
-        self.end(Level::Kill);
+        self.end(CancelLevel::Kill);
     }
 
-    fn end(&self, level: Level) {
+    fn end(&self, level: CancelLevel) {
         reach::cancel(self.task, level);
     }
 
     /// Takes out the node of a wait that was forgotten, which is in nobody's hands any more.
-    pub(crate) fn clear_wait(&mut self) {
+    #[doc(hidden)]
+    pub fn clear_wait(&mut self) {
         let word = self.task.join.load(Ordering::Acquire);
         if !word.is_null() && word != DONE {
             // It is null now, or the task has ended.
@@ -173,24 +183,29 @@ impl<T> JoinHandle<T> {
         if task.has_raised() {
             // SAFETY: the task has ended, and we hold its only handle.
             let raised = unsafe { task.take_raised() };
-            worker::free(task, this.shared);
+            worker::free(task, this.runtime);
             return Some(raised);
         }
         // SAFETY: as above.
-        unsafe { drop_and_free(task, this.shared) };
+        unsafe { drop_and_free(task, this.runtime) };
         None
     }
 }
 
 /// Puts `node` where the end of `task` finds it. False if the task has ended.
-pub(crate) fn enter(task: &Task, node: &Node) -> bool {
+///
+/// # Safety
+///
+/// `node` is in no queue, and was not told. If this returns true it stays where it is until it was told (one of a
+/// group: until the group says so) or [taken back](take_back).
+pub unsafe fn enter(task: &Task, node: &Node) -> bool {
     node.wake_caller();
     let node = ptr::from_ref(node).cast_mut();
     task.join.compare_exchange(ptr::null_mut(), node, Ordering::AcqRel, Ordering::Acquire).is_ok()
 }
 
 /// Takes `node` back and leaves `word` in its place. False if the task has ended: then it has told the node.
-pub(crate) fn take_back(task: &Task, node: &Node, word: *mut Node) -> bool {
+pub fn take_back(task: &Task, node: &Node, word: *mut Node) -> bool {
     let address = ptr::from_ref(node).cast_mut();
     let taken = task.join.compare_exchange(address, word, Ordering::AcqRel, Ordering::Acquire).is_ok();
     if !taken {
@@ -204,6 +219,12 @@ pub(crate) fn detach(task: &Task, word: *mut Node) -> bool {
     task.join.compare_exchange(word, DETACHED, Ordering::AcqRel, Ordering::Acquire).is_ok()
 }
 
+/// What a task that joins itself is told.
+fn own_end() -> Raised {
+    let (signal, value) = (Signal::Error, Value::new("a task cannot wait for its own end"));
+    Raised { signal, value, trace: None }
+}
+
 /// How a wait for the end of a task came out.
 enum Waited {
     Ended,
@@ -214,7 +235,7 @@ enum Waited {
 /// A node that is in a task's join word, taken back when the wait is given up or unwinds.
 struct Waiting<'a> {
     task: &'static Task,
-    shared: &'static Shared,
+    runtime: RuntimeId,
     node: &'a Node,
     scope: Option<&'a Children>,
 }
@@ -235,10 +256,10 @@ impl Drop for Waiting<'_> {
             match self.scope {
                 Some(scope) if self.task.has_raised() => {
                     let unwanted = scope.failed(Some(self.task.take_raised()));
-                    worker::free(self.task, self.shared);
+                    worker::free(self.task, self.runtime);
                     mem::forget(catch(|| drop(unwanted)).err()); // this unwinds already
                 }
-                _ => drop_and_free(self.task, self.shared),
+                _ => drop_and_free(self.task, self.runtime),
             }
         }
     }
@@ -249,14 +270,14 @@ impl Drop for Waiting<'_> {
 /// # Safety
 ///
 /// The task has ended, and the caller has its only handle, which it does not use again.
-unsafe fn drop_and_free(task: &'static Task, shared: &'static Shared) {
-    struct Free(&'static Task, &'static Shared);
+unsafe fn drop_and_free(task: &'static Task, runtime: RuntimeId) {
+    struct Free(&'static Task, RuntimeId);
     impl Drop for Free {
         fn drop(&mut self) {
             worker::free(self.0, self.1);
         }
     }
-    let _free = Free(task, shared);
+    let _free = Free(task, runtime);
     if let Some(drop_result) = task.table().drop_result {
         // SAFETY: the caller's promise.
         unsafe { drop_result(task) };
@@ -267,7 +288,7 @@ impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         if !detach(self.task, ptr::null_mut()) {
             // SAFETY: the task has ended, and the result is ours to drop.
-            unsafe { drop_and_free(self.task, self.shared) };
+            unsafe { drop_and_free(self.task, self.runtime) };
         }
     }
 }

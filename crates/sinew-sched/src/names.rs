@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use sinew_sync::Mutex;
 use sinew_sync::statics::OnceLock;
 
-use crate::slots::TaskId;
+use crate::task_id::TaskId;
 
 /// Says of some tasks what they are called, of those that it knows.
 type NameTurns = dyn Fn(&[TaskId]) -> HashMap<TaskId, String> + Send + Sync;

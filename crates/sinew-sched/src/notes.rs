@@ -44,10 +44,9 @@ use std::time::Duration;
 use sinew_core::Instant;
 use sinew_sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use crate::dump::WaitKind;
-use crate::reactor::Interest;
-use crate::slots::TaskId;
 use crate::state::{Seen, StateWord};
+use crate::task_id::TaskId;
+use crate::wait_kind::WaitKind;
 
 /// The worker in the stamp of a body that may go on anywhere.
 pub(crate) const ANYWHERE: u64 = WORKERS - 1;
@@ -95,58 +94,55 @@ pub struct What(u64);
 impl What {
     /// Something of this kind.
     #[inline(always)]
-    pub(crate) const fn of(kind: WaitKind) -> What {
-        What((kind as u64) << KIND)
+    pub const fn of(kind: WaitKind) -> What {
+        What((kind.number() as u64) << KIND)
     }
 
     /// The object at this address, of which a program's have fewer bits than there are places for.
     #[inline(always)]
-    pub(crate) fn at<T: ?Sized>(kind: WaitKind, object: &T) -> What {
+    pub fn at<T: ?Sized>(kind: WaitKind, object: &T) -> What {
         What(What::of(kind).0 | ptr::from_ref(object).addr() as u64)
     }
 
     /// The end of a task.
     #[inline(always)]
-    pub(crate) fn end_of(task: TaskId) -> What {
+    pub fn end_of(task: TaskId) -> What {
         What(What::of(WaitKind::Join).0 | task.index() as u64)
     }
 
-    /// An actor, by its local number.
+    /// The thing with this number, of a kind that is a label.
     #[inline(always)]
-    pub(crate) fn of_actor(kind: WaitKind, actor: u32) -> What {
-        What(What::of(kind).0 | u64::from(actor))
+    pub fn tagged(kind: WaitKind, tag: u32) -> What {
+        What(What::of(kind).0 | u64::from(tag))
     }
 
     /// That a descriptor is ready.
-    pub(crate) fn ready(fd: RawFd, interest: Interest) -> What {
-        let kind = match interest {
-            Interest::READ => WaitKind::Readable,
-            Interest::WRITE => WaitKind::Writable,
-            _ => WaitKind::ReadableOrWritable,
-        };
+    pub fn ready(fd: RawFd, kind: WaitKind) -> What {
         What(What::of(kind).0 | fd as u64 & OBJECT)
     }
 
     /// A time.
-    pub(crate) fn until(deadline: Instant) -> What {
+    pub fn until(deadline: Instant) -> What {
         What(What::of(WaitKind::Sleep).0 | deadline.as_nanos().min(OBJECT))
     }
 
     /// The same, with a deadline, which is noted beside it.
-    pub(crate) fn with_deadline(self) -> What {
+    pub fn with_deadline(self) -> What {
         What(self.0 | HAS_DEADLINE)
     }
 
     /// Itself, unless nothing is known: then something of this kind.
-    pub(crate) fn or(self, kind: WaitKind) -> What {
+    pub fn or(self, kind: WaitKind) -> What {
         if self == What::of(WaitKind::Await) { What::of(kind) } else { self }
     }
 
-    pub(crate) fn kind(self) -> WaitKind {
-        WaitKind::from_u8((self.0 >> KIND) as u8)
+    /// Returns the kind of the wait.
+    pub fn kind(self) -> WaitKind {
+        WaitKind::from_number((self.0 >> KIND) as u8)
     }
 
-    pub(crate) fn object(self) -> u64 {
+    /// Returns what is waited for: an address, or a number of that kind.
+    pub fn object(self) -> u64 {
         self.0 & OBJECT
     }
 }
@@ -182,7 +178,7 @@ impl Noted {
     pub(crate) fn cases(&self) -> Vec<WaitKind> {
         let is_select = self.what.kind() == WaitKind::Select;
         let cases = self.cases.to_le_bytes().into_iter().take_while(|case| is_select && *case > 0);
-        cases.map(|case| WaitKind::from_u8(case - 1)).collect()
+        cases.map(|case| WaitKind::from_number(case - 1)).collect()
     }
 }
 
@@ -239,7 +235,7 @@ impl Notes {
     /// The select that is about to be noted has cases of these kinds.
     pub(crate) fn set_cases(&self, kinds: impl Iterator<Item = WaitKind>) {
         let mut cases = [0; 8];
-        cases.iter_mut().zip(kinds).for_each(|(case, kind)| *case = kind as u8 + 1);
+        cases.iter_mut().zip(kinds).for_each(|(case, kind)| *case = kind.number() + 1);
         self.cases.store(u64::from_le_bytes(cases), Ordering::Release);
     }
 

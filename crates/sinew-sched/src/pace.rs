@@ -3,9 +3,14 @@
 //! Another worker that is woken for a task begins with it some 50 µs later, and takes a processor that other programs may want, such
 //! as the clients of a server. If turns are shorter than that, what waits behind them mostly begins as soon without it.
 
+use std::time::Duration;
+
 use std::cell::Cell;
 
 use sinew_core::Instant;
+
+/// How long a task that never waits keeps its worker, as far as its calls tell.
+pub(crate) const SLICE: Duration = Duration::from_micros(200);
 
 /// Turns that are shorter than this are no reason to wake another worker for those who wait behind them.
 const SHORT_NANOS: u64 = 50_000;
@@ -28,13 +33,20 @@ impl Pace {
         self.since.set((turn, now));
     }
 
-    /// The worker has worked since it began, or since the last measurement.
-    pub(crate) fn measure(&self, turn: u32, now: Instant) {
+    /// The worker has worked since it began, or since the last measurement. Returns how many such turns take a slice.
+    pub(crate) fn measure(&self, turn: u32, now: Instant) -> u32 {
         let (first, since) = self.since.replace((turn, now));
         let turns = turn.wrapping_sub(first);
+        let took = now.as_nanos().saturating_sub(since.as_nanos());
         if turns > 0 {
-            self.short.set(now.as_nanos().saturating_sub(since.as_nanos()) < SHORT_NANOS * u64::from(turns));
+            self.short.set(took < SHORT_NANOS * u64::from(turns));
         }
+        u32::try_from(SLICE.as_nanos() as u64 * u64::from(turns) / took.max(1)).unwrap_or(u32::MAX)
+    }
+
+    /// When the turns were last measured.
+    pub(crate) fn since(&self) -> Instant {
+        self.since.get().1
     }
 
     /// True if turns are short.

@@ -13,7 +13,7 @@ pub(crate) use model::{Deque, Injector, Steal, Stealer};
 mod model {
     use std::collections::VecDeque;
 
-    use std::sync::Arc; // a runtime is never freed, which loom's own would take for a leak
+    use std::sync::Arc; // models leak their runtimes, which loom's own would take for a leak
 
     use sinew_sync::Mutex;
     use sinew_sync::atomic::{AtomicUsize, Ordering};

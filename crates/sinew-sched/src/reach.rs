@@ -23,13 +23,13 @@
 use std::collections::BTreeMap;
 
 use sinew_fiber::raw::{Remote, is_running};
-use sinew_fiber::{Level, Value};
+use sinew_fiber::{CancelLevel, Value};
 use sinew_sync::Arc;
 use sinew_sync::statics::{AtomicU64, Mutex, MutexGuard, Ordering};
 
-use crate::scope::Children;
-use crate::slots::TaskId;
+use crate::children::Children;
 use crate::task::{Task, TaskRef};
+use crate::task_id::TaskId;
 use crate::worker;
 
 const SHARDS: usize = 64;
@@ -117,7 +117,7 @@ impl Frame {
             inside.extend(reached.frames[at..].iter().filter_map(|open| open.children.clone()));
         }
         worker::unpark(TaskRef::of(self.task));
-        cancel_children(inside, Level::Cancel);
+        cancel_children(inside, CancelLevel::Cancel);
     }
 }
 
@@ -129,25 +129,25 @@ pub(crate) fn tripped(task: TaskId) -> Option<Frame> {
 }
 
 /// What the code of `task` has to end with, outside of shields. Only the task asks.
-pub(crate) fn level(task: &Task) -> Option<Level> {
-    task.word.level().or_else(|| tripped(task.id()).map(|_| Level::Cancel))
+pub(crate) fn level(task: &Task) -> Option<CancelLevel> {
+    task.word.level().or_else(|| tripped(task.id()).map(|_| CancelLevel::Cancel))
 }
 
 /// Cancels or kills `task` and the children of its scopes. The caller keeps the task from being freed.
-pub(crate) fn cancel(task: &'static Task, level: Level) {
+pub(crate) fn cancel(task: &'static Task, level: CancelLevel) {
     task.word.cancel(level);
     pass_on(task.id(), level);
 }
 
 /// The second half of [`cancel`], when the word says it: has the task look, if it waits, and reaches the children of its scopes. It
 /// may have ended meanwhile.
-pub(crate) fn pass_on(task: TaskId, level: Level) {
+pub(crate) fn pass_on(task: TaskId, level: CancelLevel) {
     worker::unpark(TaskRef::of(task));
     cancel_children(scopes_of(task), level);
 }
 
 /// Cancels or kills all children of these scopes, and theirs.
-pub(crate) fn cancel_children(mut scopes: Vec<Arc<Children>>, level: Level) {
+pub(crate) fn cancel_children(mut scopes: Vec<Arc<Children>>, level: CancelLevel) {
     while let Some(children) = scopes.pop() {
         for child in children.cancel(level) {
             worker::unpark(TaskRef::of(child));
@@ -207,13 +207,13 @@ impl Remote for Tasks {
         }
     }
 
-    fn cancel(&self, id: u64, level: Level) {
+    fn cancel(&self, id: u64, level: CancelLevel) {
         if Tasks::reach(id, |task| task.word.cancel(level)).is_some() {
             pass_on(TaskId::from_u64(id), level);
         }
     }
 
-    fn level(&self, id: u64) -> Option<Level> {
+    fn level(&self, id: u64) -> Option<CancelLevel> {
         Tasks::reach(id, |task| task.word.level()).flatten()
     }
 }

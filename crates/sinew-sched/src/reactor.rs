@@ -13,7 +13,6 @@
 
 mod registration;
 mod slot;
-mod source;
 
 use std::io;
 use std::os::fd::RawFd;
@@ -26,10 +25,10 @@ use sinew_sync::atomic::{AtomicU64, Ordering};
 use sinew_sync::{Mutex, MutexGuard, statics};
 
 use crate::clock::system_now;
-use crate::future::wake_foreign;
-pub(crate) use registration::Registration;
-pub(crate) use slot::{Readiness, Slot};
-pub(crate) use source::Source;
+use crate::wait_kind::WaitKind;
+use crate::waker::wake_foreign;
+pub use registration::Registration;
+pub use slot::{Readiness, Slot};
 
 /// All reactors that were ever made.
 fn all() -> statics::MutexGuard<'static, Vec<&'static Reactor>> {
@@ -38,7 +37,7 @@ fn all() -> statics::MutexGuard<'static, Vec<&'static Reactor>> {
 }
 
 /// A descriptor is about to be closed: whoever waits for it, on any runtime, is told.
-pub(crate) fn forget_everywhere(fd: RawFd) {
+pub fn forget_everywhere(fd: RawFd) {
     let reactors = all().clone();
     reactors.iter().for_each(|reactor| reactor.forget(fd));
 }
@@ -66,6 +65,15 @@ impl Interest {
     pub const WRITE: Interest = Interest(2);
     /// Either.
     pub const BOTH: Interest = Interest(3);
+
+    /// Returns the kind of a wait for this.
+    pub fn wait_kind(self) -> WaitKind {
+        match self {
+            Interest::READ => WaitKind::Readable,
+            Interest::WRITE => WaitKind::Writable,
+            _ => WaitKind::ReadableOrWritable,
+        }
+    }
 
     pub(crate) fn bits(self) -> u8 {
         self.0

@@ -1,12 +1,10 @@
 //! A runtime on threads of its own: how it starts, what it admits, and how it ends.
 
 use std::fmt;
-use std::ptr;
 use std::time::Duration;
 
-use sinew_core::ActorId;
-use sinew_fiber::raw::name_actors_by;
-use sinew_fiber::{Level, Raised, Stack, StackError, StackSize};
+use sinew_fiber::raw::tell_of_trims_by;
+use sinew_fiber::{CancelLevel, Raised, Stack, StackError, StackSize};
 use sinew_sync::thread::{self, JoinHandle as ThreadHandle, Thread};
 use sinew_sync::{Arc, Mutex};
 
@@ -17,12 +15,16 @@ use crate::cpu;
 use crate::current_thread::CurrentThread;
 use crate::dump::{Backtraces, Dump, signal};
 use crate::future::spawn_future_on;
+use crate::handle::Handle;
 use crate::join::JoinHandle;
-use crate::shared::{MOST_WORKERS, Report, Shared};
-use crate::spawn::{Options, TaskBuilder, spawn_on};
+use crate::options::Options;
+use crate::shared::{MOST_WORKERS, Report, Shared, SharedRef, reference};
+use crate::spawn::{TaskBuilder, spawn_on};
 use crate::sysmon::{self, Sysmon};
-use crate::turn;
 use crate::worker::{self, Queues, Worker};
+
+/// How long the memory of stacks that no task needs is kept.
+const STACK_IDLE_TIME: Duration = Duration::from_secs(10);
 
 /// The options of a runtime.
 ///
@@ -39,10 +41,11 @@ pub struct Builder {
     stack: StackSize,
     grace: Duration,
     clock: Option<ManualClock>,
-    pin_workers: Option<bool>,
+    pin_workers: bool,
     look_again: bool,
     blocking: Limits,
     sysmon: Sysmon,
+    stack_idle_time: Duration,
     dump_signal: Option<i32>,
 }
 
@@ -66,14 +69,13 @@ impl Builder {
         self
     }
 
-    /// Whether each worker has a processor of its own, among those that the process could use when its first runtime was
-    /// built. If not said, they do when there are as many workers as processors. It lasts until a task waits for a
-    /// descriptor: who talks to the process through sockets needs processors too.
+    /// Binds each worker to a CPU of its own, in turn among those that the process could use when its first runtime was
+    /// built. Defaults to false: workers start on different CPUs, and the kernel may move them.
     ///
-    /// Threads and processes inherit this from the worker that starts them: a task that starts threads of its own, or
-    /// programs that want all processors, wants a runtime without.
+    /// For machines where nothing else runs: the bound workers of two processes may meet on one CPU while another one
+    /// idles. Threads and processes inherit the binding from the worker that starts them.
     pub fn pin_workers(mut self, pin: bool) -> Builder {
-        self.pin_workers = Some(pin);
+        self.pin_workers = pin;
         self
     }
 
@@ -83,21 +85,21 @@ impl Builder {
         self
     }
 
-    /// How many threads there are at most for [blocking](crate::blocking()) calls; 512 if not said. At least one. Each is
+    /// How many threads there are at most for blocking calls; 512 if not said. At least one. Each is
     /// started when it is needed.
     pub fn blocking_threads(mut self, threads: usize) -> Builder {
         self.blocking.threads = threads.max(1);
         self
     }
 
-    /// How many [blocking](crate::blocking()) calls can be queued when all threads for them are busy; 1,024 if not said.
+    /// How many blocking calls can be queued when all threads for them are busy; 1,024 if not said.
     /// When the queue is full, callers wait for a place in it.
     pub fn blocking_queue(mut self, calls: usize) -> Builder {
         self.blocking.queue = calls;
         self
     }
 
-    /// How long a thread for [blocking](crate::blocking()) calls stays when it has nothing to do; 10 seconds if not said.
+    /// How long a thread for blocking calls stays when it has nothing to do; 10 seconds if not said.
     pub fn blocking_keep_alive(mut self, keep_alive: Duration) -> Builder {
         self.blocking.keep_alive = keep_alive;
         self
@@ -106,6 +108,19 @@ impl Builder {
     /// What looks after workers that are stuck: see [`Sysmon`], also for what it is if not said.
     pub fn sysmon(mut self, sysmon: Sysmon) -> Builder {
         self.sysmon = sysmon;
+        self
+    }
+
+    /// How long the memory of stacks that no task needs any more is kept for later tasks; then it is given back to the
+    /// system. Defaults to 10 seconds; with [`Duration::MAX`] it is kept.
+    ///
+    /// A stack goes back when it was not needed for one to two such times, however often others were: what the largest burst
+    /// of tasks in that time needed stays. Free stacks belong to the process: of several runtimes, the shortest time counts.
+    ///
+    /// Sysmon does this. A runtime [without](Sysmon::off), or on the calling thread, gives nothing back by itself;
+    /// [`trim`](crate::trim) does so at once.
+    pub fn stack_idle_time(mut self, time: Duration) -> Builder {
+        self.stack_idle_time = time;
         self
     }
 
@@ -145,26 +160,29 @@ impl Builder {
         let (shared, mut queues) = self.share(workers, temporary)?;
         let spare = queues.split_off(workers);
         let (cpus, _) = (cpu::allowed(), cpu::parallelism()); // both asked before any worker is bound
-        let pin = self.pin_workers.unwrap_or(workers == cpus.len()) && !cpus.is_empty();
+        let places = (workers <= cpus.len() || self.pin_workers) && !cpus.is_empty();
         let ready = Arc::new(Ready::new());
-        let mut runtime = Runtime { shared, threads: Vec::new(), sysmon: None, grace: self.grace };
+        let mut runtime =
+            Runtime { shared: shared.clone(), threads: Vec::new(), sysmon: None, grace: self.grace };
         for (index, queues) in queues.into_iter().enumerate() {
-            let cpu = pin.then(|| cpus[index % cpus.len()]);
-            let ready = ready.clone();
+            let cpu = places.then(|| cpus[index % cpus.len()]);
+            let (ready, reference) = (ready.clone(), shared.clone());
             let thread = thread::Builder::new().name(format!("sinew-worker-{index}")).spawn(move || {
-                let worker = Worker::new(index, shared, queues);
-                cpu.into_iter().for_each(|cpu| worker.bind(cpu));
+                let worker = Worker::new(index, reference.get(), queues);
+                cpu.into_iter().for_each(if self.pin_workers { cpu::bind } else { cpu::place });
                 let prepared = worker.prepare();
                 let fine = prepared.is_ok();
                 ready.tell(prepared);
                 if fine {
                     worker.enter(None);
                 }
+                drop(worker);
+                drop(reference);
             })?;
             runtime.threads.push(thread);
         }
         ready.wait(workers)?;
-        runtime.sysmon = sysmon::start(shared, settings, spare)?;
+        runtime.sysmon = sysmon::start(&shared, settings, spare, self.stack_idle_time)?;
         Ok(runtime)
     }
 
@@ -180,20 +198,20 @@ impl Builder {
     }
 
     /// What so many workers share, and their queues.
-    fn share(&self, workers: usize, temporary: usize) -> std::io::Result<(&'static Shared, Vec<Queues>)> {
+    fn share(&self, workers: usize, temporary: usize) -> std::io::Result<(SharedRef, Vec<Queues>)> {
         // A worker cannot do without its first stack: a size that cannot be had is told here.
         drop(Stack::take(self.stack).map_err(std::io::Error::other)?);
         let queues: Vec<Queues> = (0..workers + temporary).map(|_| Queues::new()).collect();
         let clock = self.clock.clone().map_or(Clock::System, Clock::Manual);
         let mut shared = Shared::new(&queues, temporary, self.stack, clock, self.look_again);
-        shared.blocking = Pool::new(self.blocking.clone());
-        let shared: &'static Shared = Box::leak(Box::new(shared));
-        name_actors_by(|| ActorId::from_u64(turn::current_tag()));
+        shared.blocking = Pool::new(self.blocking.clone(), shared.id);
+        let shared = SharedRef::new(shared);
+        tell_of_trims_by(|| reference::all().iter().for_each(|runtime| runtime.wake_all()));
         if let Some(signal) = self.dump_signal {
-            signal::listen(signal, shared)?;
+            signal::listen(signal, shared.id)?;
         }
         if let Some(clock) = &self.clock {
-            clock.drives(shared);
+            clock.drives(shared.id);
         }
         Ok((shared, queues))
     }
@@ -225,13 +243,18 @@ impl Ready {
 
 /// Tasks on a few threads. Dropping it shuts it down.
 pub struct Runtime {
-    pub(crate) shared: &'static Shared,
+    pub(crate) shared: SharedRef,
     threads: Vec<ThreadHandle<()>>,
     sysmon: Option<ThreadHandle<()>>,
     grace: Duration,
 }
 
 impl Runtime {
+    /// Returns the runtime by reference.
+    pub fn handle(&self) -> Handle {
+        Handle::of(&self.shared)
+    }
+
     /// A runtime with default options.
     ///
     /// # Panics
@@ -251,10 +274,11 @@ impl Runtime {
             stack,
             grace,
             clock: None,
-            pin_workers: None,
+            pin_workers: false,
             look_again: true,
             blocking,
             sysmon,
+            stack_idle_time: STACK_IDLE_TIME,
             dump_signal: None,
         }
     }
@@ -280,7 +304,7 @@ impl Runtime {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        spawn_on(self.shared, body)
+        spawn_on(self.shared.get(), body)
     }
 
     /// Starts a task that polls `future`.
@@ -289,12 +313,12 @@ impl Runtime {
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        spawn_future_on(self.shared, future)
+        spawn_future_on(self.shared.get(), future)
     }
 
     /// The options of a task.
     pub fn task(&self) -> TaskBuilder {
-        TaskBuilder { shared: self.shared, options: Options::default() }
+        TaskBuilder { runtime: self.shared.id, options: Options::default() }
     }
 
     /// What the runtime is doing: each worker with its queues, its counts and its timers, and each task with what it waits
@@ -351,16 +375,16 @@ impl Runtime {
     }
 
     /// Makes [dumps](Runtime::dump) of the runtime for whoever has it, on any thread, also while the runtime is shut down
-    /// and afterwards: for a watchdog.
+    /// and afterwards: for a watchdog. The memory of the runtime is kept as long as there is one.
     pub fn dumper(&self) -> impl Fn() -> Dump + Clone + Send + Sync + 'static {
-        let shared = self.shared;
+        let shared = self.shared.clone();
         move || shared.dump()
     }
 
     /// Ends the runtime: cancels all tasks, waits for them up to `grace`, kills what is left, waits as long again,
     /// and says what did not end even so.
     ///
-    /// [Blocking](crate::blocking()) calls that nobody waits for any more have until `grace` after the shutdown began.
+    /// Blocking calls that nobody waits for any more have until `grace` after the shutdown began.
     ///
     /// A task that does this to its own runtime does not wait for itself: it gets a report of what is left, itself
     /// included, at once, and the workers end after the last task.
@@ -370,13 +394,13 @@ impl Runtime {
 
     fn end(&mut self, grace: Duration) -> Report {
         self.shared.close();
-        if worker::current().is_some_and(|worker| ptr::eq(worker.shared, self.shared)) {
-            self.shared.cancel_all(Level::Cancel);
+        if worker::current().is_some_and(|worker| worker.runtime == self.shared.id) {
+            self.shared.cancel_all(CancelLevel::Cancel);
             self.shared.stop();
             return self.shared.report();
         }
         let deadline = system_now() + grace;
-        let mut levels = [Level::Cancel, Level::Kill].into_iter();
+        let mut levels = [CancelLevel::Cancel, CancelLevel::Kill].into_iter();
         let _ = self.shared.try_end() || levels.any(|level| self.shared.drain(level, grace));
         self.shared.blocking.drain(deadline);
         let report = self.shared.report();
@@ -385,7 +409,6 @@ impl Runtime {
             for thread in self.threads.drain(..).chain(self.sysmon.take()) {
                 let _ = thread.join();
             }
-            self.shared.give_back();
         }
         report
     }

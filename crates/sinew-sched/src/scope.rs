@@ -15,202 +15,26 @@
 //!
 //! While a child is live it is not freed, so cancelling all that are live, under the lock, meets no other task.
 //!
-//! Model: `scope_waits_for_the_last_child`.
+//! Model: `scope_waits_for_the_last_child` in `children.rs`.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
-use std::thread::panicking;
 use std::time::Duration;
 
 use sinew_core::{Bindings, Instant, Signal};
-use sinew_fiber::raw::{abandon, catch, is_shielded, may_await, open_scope, re_raise};
-use sinew_fiber::{Cancelled, Level, Raised, Reason, Refused, StackSize, Value, shield};
-use sinew_sync::atomic::{AtomicBool, Ordering};
-use sinew_sync::{Arc, Mutex, thread};
+use sinew_fiber::raw::{catch, is_shielded, may_await, open_scope, re_raise, report};
+use sinew_fiber::{CancelLevel, Raised, Refused, StackSize, Value, shield};
+use sinew_sync::{Arc, Mutex};
 
-use crate::dump::WaitKind;
+use crate::children::{Children, cancelled};
 use crate::events::Events;
 use crate::join::JoinHandle;
-use crate::notes::What;
+use crate::options::Options;
 use crate::reach::{self, Frame, Tripped, cancel_children};
-use crate::slots::TaskId;
-use crate::spawn::{Options, TaskBuilder};
-use crate::task::Task;
-use crate::wait::{Awaited, Node, Queue, TOLD, Waiter, Waiting};
+use crate::spawn::TaskBuilder;
+use crate::task_id::TaskId;
 use crate::worker;
-
-/// How often a scope tries to wait for its children where something prevents it.
-const MOST_TRIES: usize = 10_000;
-
-/// The children of a scope.
-pub(crate) struct Children {
-    frame: Frame,
-    /// Whether the first failure leaves the others alone.
-    keep_going: AtomicBool,
-    state: Mutex<State>,
-}
-
-/// How the body of a child ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    Returned,
-    Failed,
-    Cancelled,
-}
-
-impl End {
-    pub(crate) fn of<T>(outcome: &Result<T, Raised>) -> End {
-        match outcome {
-            Ok(_) => End::Returned,
-            Err(raised) if raised.is_cancelled() => End::Cancelled,
-            Err(_) => End::Failed,
-        }
-    }
-}
-
-struct State {
-    live: HashSet<TaskId>,
-    /// Children that have not let go of everything.
-    count: usize,
-    /// What new children start with.
-    level: Option<Level>,
-    /// A child has ended because all were cancelled.
-    cut_short: bool,
-    /// The first failure that nobody else was told of.
-    error: Option<Raised>,
-    waiters: Queue,
-}
-
-impl Children {
-    fn new(frame: Frame) -> Children {
-        let state = State {
-            live: HashSet::new(),
-            count: 0,
-            level: None,
-            cut_short: false,
-            error: None,
-            waiters: Queue::new(),
-        };
-        Children { frame, keep_going: AtomicBool::new(false), state: Mutex::new(state) }
-    }
-
-    /// Takes `task`, which is not queued yet, for a child.
-    pub(crate) fn admit(&self, task: &'static Task) {
-        let mut state = self.state.lock();
-        state.live.insert(task.id());
-        state.count += 1;
-        if let Some(level) = state.level {
-            task.word.cancel(level);
-        }
-    }
-
-    /// The body of a child has ended, and its slot is about to be the handle's.
-    pub(crate) fn leaves(&self, task: TaskId, end: End) {
-        {
-            let mut state = self.state.lock();
-            state.live.remove(&task);
-            state.cut_short |= end == End::Cancelled && state.level.is_some();
-        }
-        if end == End::Failed && !self.keep_going.load(Ordering::Relaxed) {
-            self.frame.trip();
-        }
-    }
-
-    /// A child has let go of everything: the last thing that it does.
-    pub(crate) fn ended(&self) {
-        let waiters: Vec<Waiter> = {
-            let mut state = self.state.lock();
-            state.count -= 1;
-            match state.count {
-                0 => std::iter::from_fn(|| state.waiters.tell(TOLD)).collect(),
-                _ => Vec::new(),
-            }
-        };
-        waiters.into_iter().for_each(Waiter::wake);
-    }
-
-    /// Notes the failure of a child that its handle did not take, if it is the first; a child that was cancelled has not
-    /// failed. Returns what is not kept: its destructor may do anything, and is the caller's to run.
-    #[must_use = "its destructor is run by the caller"]
-    pub(crate) fn failed(&self, error: Option<Raised>) -> Option<Raised> {
-        let mut state = self.state.lock();
-        match error {
-            Some(error) if state.error.is_none() && !error.is_cancelled() => {
-                state.error = Some(error);
-                None
-            }
-            unwanted => unwanted,
-        }
-    }
-
-    /// Cancels or kills the words of all live children, and of those to come; says which have to be woken.
-    pub(crate) fn cancel(&self, level: Level) -> Vec<TaskId> {
-        let mut state = self.state.lock();
-        state.level = state.level.max(Some(level));
-        for child in &state.live {
-            child.slot().word.cancel(level);
-        }
-        state.live.iter().copied().collect()
-    }
-
-    /// Waits until all children have ended.
-    fn wait(&self) -> Result<(), Refused> {
-        self.wait_by(|node| node.wait(None, What::at(WaitKind::Scope, self)))
-    }
-
-    fn wait_by(&self, wait: impl FnOnce(&Node) -> Result<bool, Refused>) -> Result<(), Refused> {
-        let node = Node::new(0);
-        {
-            let mut state = self.state.lock();
-            if state.count == 0 {
-                return Ok(());
-            }
-            // SAFETY: `Waiting` takes it out before it goes.
-            unsafe { state.waiters.push(&node) };
-        }
-        Waiting::new(self, &node).wait_by(wait).map(|_| ())
-    }
-
-    /// Waits, where a fiber that is being dropped was refused: whoever drops it catches what it awaits, and has it end
-    /// instead. The children end by themselves, so the task may wait for them, unless its thread unwinds.
-    fn wait_as_task(&self, refused: Refused) -> Result<(), Refused> {
-        if refused.reason() != Reason::Ending || panicking() || worker::current_task().is_none() {
-            return Err(refused);
-        }
-        self.wait_by(|node| {
-            node.park(What::at(WaitKind::Scope, self));
-            Ok(true)
-        })
-    }
-
-    /// Waits until all children have ended, whatever comes: it neither returns nor unwinds before.
-    fn wait_out(&self) {
-        for _ in 0..MOST_TRIES {
-            match catch(|| self.wait().or_else(|refused| self.wait_as_task(refused))) {
-                Ok(Ok(())) => return,
-                // The fiber around us is being dropped in a way that lets nobody wait. What the children borrow has to
-                // stay.
-                Ok(Err(_)) => drop(abandon()),
-                // There is no stack to go on on meanwhile, or the hook of a root of the user's own has panicked.
-                Err(raised) => std::mem::forget(raised),
-            }
-            thread::yield_now();
-        }
-        eprintln!("a scope can neither wait for its children nor leave them: they borrow from its stack");
-        std::process::abort();
-    }
-}
-
-impl Awaited for Children {
-    fn withdraw(&self, node: &Node) -> bool {
-        // SAFETY: it was pushed into this queue.
-        unsafe { self.state.lock().waiters.remove(node) }
-    }
-
-    fn hand_on(&self, _: &Node) {} // everybody is told
-}
 
 /// A scope whose children may borrow what lives longer than it; see [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
@@ -246,7 +70,8 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// # Errors
 ///
 /// The first failure of a child whose handle was not joined, with its trace; the refusal if nothing may block here; an
-/// error with [`Cancelled`] if the scope or its task was cancelled.
+/// error with [`Cancelled`](sinew_fiber::Cancelled) if [`Scope::cancel`] was called, or if the task was cancelled and the scope had to wait or a
+/// child ended because of it.
 ///
 /// # Panics
 ///
@@ -277,14 +102,11 @@ where
             scope.children.wait().map(|()| result)
         });
         if !matches!(outcome, Ok(Ok(_))) {
-            cancel_children(vec![children.clone()], Level::Cancel);
+            cancel_children(vec![children.clone()], CancelLevel::Cancel);
         }
         let closed = shield(|| scope.close());
         frame.close();
-        let error = {
-            let mut state = children.state.lock();
-            state.error.take().or_else(|| state.cut_short.then(cancelled))
-        };
+        let error = children.take_error();
         match (outcome, closed) {
             (Err(raised), _) if !is_trip_of(&raised, frame) => go_on(raised, error),
             (_, Err(raised)) => go_on(raised, error),
@@ -298,7 +120,7 @@ where
 /// Leaves a scope by an unwind that is not its own. The failure of a child, which nobody will see, is told.
 fn go_on(raised: Raised, error: Option<Raised>) -> ! {
     if let Some(error) = error.filter(|error| !error.is_cancelled()) {
-        eprintln!("a child failed in a scope that was left by an unwind: {error:#}");
+        report(format_args!("a child failed in a scope that was left by an unwind: {error:#}"));
     }
     re_raise(raised)
 }
@@ -309,11 +131,6 @@ fn is_trip_of(raised: &Raised, frame: Frame) -> bool {
 
 fn refusal(refused: Refused) -> Raised {
     Raised { signal: Signal::Error, value: Value::new(refused), trace: None }
-}
-
-/// What a task that was cancelled ends with.
-pub(crate) fn cancelled() -> Raised {
-    Raised { signal: Signal::Error, value: Value::new(Cancelled), trace: None }
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
@@ -331,18 +148,21 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     pub fn task(&'scope self) -> ScopedTaskBuilder<'scope> {
         let worker = worker::current().expect("a scope is used by tasks");
         let options = Options { scope: Some(self.children.clone()), ..Options::default() };
-        let builder = TaskBuilder { shared: worker.shared, options };
+        let builder = TaskBuilder { runtime: worker.runtime, options };
         ScopedTaskBuilder { builder, children: &self.children }
     }
 
     /// A failure of a child is only reported: the others and the body go on.
     pub fn keep_going(&self) {
-        self.children.keep_going.store(true, Ordering::Relaxed);
+        self.children.keep_going();
     }
 
     /// Cancels all children, and has the body unwind at its next blocking call.
+    ///
+    /// The [`scope`] then returns an error: the first failure of a child that nobody joined, or else one with
+    /// [`Cancelled`](sinew_fiber::Cancelled), also if no child was live and if the body and all children return.
     pub fn cancel(&self) {
-        self.children.frame.trip();
+        self.children.end_scope();
     }
 
     /// Has `closer` run when all children have ended, however the scope ends; the last one first. It may block, and is
@@ -376,7 +196,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
 impl fmt::Debug for Scope<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let children = self.children.state.lock().count;
+        let children = self.children.count();
         f.debug_struct("Scope").field("children", &children).finish_non_exhaustive()
     }
 }
@@ -410,6 +230,12 @@ impl<'scope> ScopedTaskBuilder<'scope> {
     /// See [`TaskBuilder::supervisor`].
     pub fn supervisor(mut self, events: &Events) -> Self {
         self.builder = self.builder.supervisor(events);
+        self
+    }
+
+    /// See [`TaskBuilder::inherit_supervisor`].
+    pub fn inherit_supervisor(mut self) -> Self {
+        self.builder = self.builder.inherit_supervisor();
         self
     }
 
@@ -462,12 +288,8 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
         self.join_until(crate::clock::now() + timeout)
     }
 
-    /// See [`JoinHandle::join_until`].
-    ///
-    /// # Errors
-    ///
-    /// The handle; inside, what the child ended with.
-    pub fn join_until(self, deadline: Instant) -> Result<Result<T, Raised>, Self> {
+    /// [`join_timeout`](Self::join_timeout), until `deadline` on the clock of [`now`].
+    pub(crate) fn join_until(self, deadline: Instant) -> Result<Result<T, Raised>, Self> {
         let children = self.children;
         self.into_handle()
             .join_by(Some(deadline), Some(children))
@@ -513,36 +335,5 @@ impl<T> Drop for ScopedJoinHandle<'_, T> {
 impl<T> fmt::Debug for ScopedJoinHandle<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ScopedJoinHandle").field("finished", &self.is_finished()).finish()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use sinew_sync::atomic::AtomicUsize;
-    use sinew_sync::model;
-
-    use super::*;
-
-    /// The last child against a parent that waits: it is woken, after the child has let go of everything, and what the
-    /// child touches last is not gone.
-    #[test]
-    fn a_parent_waits_for_the_last_child() {
-        model("scope_waits_for_the_last_child", || {
-            let children = Arc::new(Children::new(Frame::of_nobody()));
-            let borrowed = Arc::new(AtomicUsize::new(2));
-            children.state.lock().count = 2;
-            let parent = {
-                let (children, borrowed) = (children.clone(), borrowed.clone());
-                thread::spawn(move || {
-                    children.wait().unwrap();
-                    borrowed.load(Ordering::Relaxed)
-                })
-            };
-            for _ in 0..2 {
-                borrowed.fetch_sub(1, Ordering::Relaxed);
-                children.ended();
-            }
-            assert_eq!(parent.join().unwrap(), 0, "a child still borrows");
-        });
     }
 }

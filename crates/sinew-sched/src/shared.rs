@@ -37,20 +37,18 @@
 //! `shared_clock_or_timer`, `shared_last_end_is_seen`, `shared_close_or_end`, `shared_child_or_end`,
 //! `shared_late_spawn_or_end`.
 //!
-//! A runtime's `Shared` is never freed, nor are its slots: a waker may still be about to wake a worker when the
-//! task that it woke has ended, and the runtime with it. That is some hundred bytes per runtime and 128 for each task
-//! that was ever alive at once.
+//! A `Shared` is freed with the last reference to it: see [`reference`].
 
 mod end;
 mod inbox;
+pub(crate) mod reference;
 mod service;
 mod serving;
 mod sleep;
 
-use std::collections::HashMap;
 use std::time::Duration;
 
-use sinew_fiber::{Level, StackSize};
+use sinew_fiber::{CancelLevel, StackSize};
 use sinew_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use sinew_sync::statics::OnceLock;
 use sinew_sync::thread::Thread;
@@ -58,14 +56,17 @@ use sinew_sync::{Mutex, fence_after_rmw};
 
 use crate::blocking::pool::{Limits, Pool};
 use crate::clock::Clock;
+use crate::cpu::{self, Steering};
 use crate::names::Names;
 use crate::notes;
 use crate::queues::{Injector, Steal};
 use crate::reactor::Reactor;
-use crate::slots::{self, CHUNK, TaskId};
+use crate::slots::{self, CHUNK};
 use crate::task::{Task, TaskRef};
+use crate::task_id::TaskId;
 use crate::worker::{Queues, Stealers};
 pub(crate) use inbox::Inbox;
+pub(crate) use reference::{RuntimeId, SharedRef};
 pub(crate) use service::Slept;
 use service::SysmonBed;
 
@@ -85,7 +86,7 @@ pub struct Report {
     pub left: u64,
     /// Which: their numbers, and the names of those that have one. At most 100.
     pub tasks: Vec<(TaskId, Option<String>)>,
-    /// How many [blocking](crate::blocking()) calls had not returned by the deadline. Their threads are left running.
+    /// How many blocking calls had not returned by the deadline. Their threads are left running.
     pub blocking: usize,
 }
 
@@ -117,6 +118,7 @@ fn out_of_service(beds: u64) -> usize {
 }
 
 pub(crate) struct Shared {
+    pub(crate) id: RuntimeId,
     pub(crate) injector: Injector<&'static Task>,
     /// The other ends of each worker's queues.
     pub(crate) stealers: Box<[Stealers]>,
@@ -134,6 +136,10 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     /// Whether idle workers look again while others are up.
     look_again: bool,
+    /// There is a CPU for each worker, so workers keep away from each other's ([`crate::cpu`]).
+    places: bool,
+    /// Whether workers that wake others choose their CPUs.
+    steering: Steering,
     chunks: Mutex<Vec<&'static [Task]>>,
     free: Mutex<Vec<&'static Task>>,
     /// Tasks spawned by threads that are no workers, and [`ENDED`].
@@ -175,7 +181,9 @@ impl Shared {
         look_again: bool,
     ) -> Shared {
         let base = queues.len() - temporary;
+        let id = RuntimeId::new();
         Shared {
+            id,
             injector: Injector::new(),
             inboxes: (0..queues.len()).map(|index| Inbox::new(index < base)).collect(),
             stealers: queues.iter().map(Queues::stealers).collect(),
@@ -187,6 +195,8 @@ impl Shared {
             stack,
             clock,
             look_again,
+            places: !sinew_sync::MODEL && (2..=cpu::parallelism()).contains(&base),
+            steering: Steering::new(),
             chunks: Mutex::new(Vec::new()),
             free: Mutex::new(Vec::new()),
             spawned_outside: AtomicU64::new(0),
@@ -194,7 +204,7 @@ impl Shared {
             stopping: AtomicBool::new(false),
             names: Names::new(),
             drained: Mutex::new(None),
-            blocking: Pool::new(Limits::default()),
+            blocking: Pool::new(Limits::default(), id),
             sysmon: SysmonBed::new(),
         }
     }
@@ -215,7 +225,7 @@ impl Shared {
     #[inline]
     pub(crate) fn admit(&self, task: &'static Task) {
         if self.closed.load(Ordering::Relaxed) {
-            task.word.cancel(Level::Cancel);
+            task.word.cancel(CancelLevel::Cancel);
         }
     }
 
@@ -318,7 +328,7 @@ impl Shared {
     }
 
     /// Cancels or kills every task that there is.
-    pub(crate) fn cancel_all(&self, level: Level) {
+    pub(crate) fn cancel_all(&self, level: CancelLevel) {
         for task in self.chunks().into_iter().flatten() {
             let reference: TaskRef = task.reference();
             if task.state.is_live() {
@@ -341,17 +351,13 @@ impl Shared {
         let outside = self.spawned_outside.load(Ordering::Acquire);
         (spawned + (outside & !ENDED) - ended, outside)
     }
+}
 
-    /// Gives the slots and the reactor of a runtime that has ended to others; chunks with a slot that a handle still has
-    /// stay.
-    pub(crate) fn give_back(&self) {
+/// Slots and reactor go to later runtimes. A slot that a handle still has comes later: see [`slots`].
+impl Drop for Shared {
+    fn drop(&mut self) {
         self.reactor.get().into_iter().for_each(|reactor| reactor.give());
-        let mut free = self.free.lock();
-        let mut counts = HashMap::new();
-        free.iter().for_each(|slot| *counts.entry(slot.id().chunk()).or_insert(0) += 1);
-        let whole = |slot: &Task| counts.get(&slot.id().chunk()) == Some(&CHUNK);
-        free.retain(|slot| !whole(slot));
-        self.chunks.lock().drain(..).filter(|chunk| whole(&chunk[0])).for_each(slots::give_chunk);
+        slots::give_loose(self.free.lock().drain(..));
     }
 }
 

@@ -9,11 +9,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use sinew_core::Instant;
-use sinew_sync::statics::Mutex;
 
+use crate::blocked::Blocked;
 use crate::clock::{Clock, now, system_now};
 use crate::notes::What;
-use crate::sysmon::Blocked;
 use crate::timers::{Alarm, Ring, Timers};
 use crate::worker;
 
@@ -54,9 +53,8 @@ impl Sleep {
         Sleep { duration, deadline, timers: None, alarm, _pinned: PhantomPinned }
     }
 
-    /// Ready at `deadline`, on the clock of whoever polls it.
-    #[cfg(feature = "hyper")]
-    pub(crate) fn until(deadline: Instant) -> Sleep {
+    /// Returns a future that is ready at `deadline`, on the clock of [`now`].
+    pub fn until(deadline: Instant) -> Sleep {
         Sleep::new(deadline - now(), Some(deadline))
     }
 }
@@ -132,25 +130,16 @@ thread_local! {
 struct Own {
     /// While a `block_on` of this thread looks after them.
     timers: Cell<Option<&'static Timers>>,
-    /// Never freed, since a `Sleep` may outlive the thread, but handed on to other threads.
+    /// What it looked after last.
     spare: Cell<Option<&'static Timers>>,
 }
-
-/// The timers of threads that have ended.
-static SPARE: Mutex<Vec<&'static Timers>> = Mutex::new(Vec::new());
 
 impl Drop for Own {
     fn drop(&mut self) {
         if let Some(timers) = self.spare.take() {
-            SPARE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(timers);
+            timers.give();
         }
     }
-}
-
-/// Timers for a thread that has none.
-fn new_timers() -> &'static Timers {
-    let spare = SPARE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
-    spare.unwrap_or_else(|| Box::leak(Box::new(Timers::new())))
 }
 
 /// The timers of a thread that is no worker, for the time of a [`block_on`](crate::block_on).
@@ -162,7 +151,7 @@ pub(crate) struct OwnTimers {
 impl OwnTimers {
     pub(crate) fn enter() -> OwnTimers {
         OWN.with(|own| {
-            let timers = own.spare.get().unwrap_or_else(new_timers);
+            let timers = own.spare.get().unwrap_or_else(Timers::take);
             own.spare.set(Some(timers));
             OwnTimers { timers, outer: own.timers.replace(Some(timers)) }
         })

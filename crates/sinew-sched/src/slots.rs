@@ -8,24 +8,32 @@
 //! Buckets of 2 MiB and more are in huge pages, if the system has some: to fault in the small pages of a million slots takes
 //! as long as to run that many small tasks. The first 15,360 slots are in small pages, so few tasks stay small.
 //!
-//! Slots are handed out in chunks; a runtime keeps its chunks until it has ended, so it can reach all of its tasks.
+//! Slots are handed out in chunks; a runtime keeps its chunks until it is gone, so it can reach all of its tasks. Slots that are
+//! free then are *loose*, those that handles still have become so later, and a chunk whose slots are all loose is handed out
+//! again. A task that its runtime could not start any more has a loose slot.
 
 use std::alloc::{Layout, alloc, handle_alloc_error};
-use std::fmt;
+use std::collections::BTreeMap;
 
 use sinew_sync::capacity;
-use sinew_sync::statics::{AtomicPtr, Mutex, Ordering};
+use sinew_sync::statics::{AtomicPtr, Mutex, MutexGuard, Ordering};
 
 use crate::task::Task;
+use crate::task_id::{INDEX_BITS, TaskId};
 
 /// Slots of a chunk.
 pub(crate) const CHUNK: usize = capacity(256, 16);
-/// Bits of a slot's number.
-pub(crate) const INDEX_BITS: u32 = 28;
 /// Slots of the first bucket; each further one has twice as many as the one before.
 const FIRST: usize = 4 * CHUNK;
 /// Bytes of a huge page.
 const HUGE: usize = 2 << 20;
+/// Buckets of so many bytes and more lie in huge pages. Smaller ones do not: in a virtual machine a huge page that was free
+/// for some seconds has to come from the host again, which takes milliseconds.
+const HUGE_FROM: usize = 64 << 20;
+/// Bytes of a page; where pages are larger, the advice of a part of one is refused.
+const PAGE: usize = 4096;
+/// Bytes of a smaller bucket whose pages are faulted in at once.
+const FAULTED: usize = 256 << 10;
 const BUCKETS: usize = INDEX_BITS as usize - FIRST.ilog2() as usize;
 
 static TABLE: [AtomicPtr<Task>; BUCKETS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; BUCKETS];
@@ -37,39 +45,7 @@ struct Chunks {
     free: Vec<&'static [Task]>,
 }
 
-/// The number of a task: unique among all that this process ever had, until one slot has been used 2^32 times.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TaskId(u64);
-
 impl TaskId {
-    pub(crate) fn new(index: u32, generation: u32) -> TaskId {
-        TaskId(u64::from(generation) << INDEX_BITS | u64::from(index))
-    }
-
-    /// The id as a number.
-    pub fn as_u64(self) -> u64 {
-        self.0
-    }
-
-    pub(crate) fn from_u64(id: u64) -> TaskId {
-        TaskId(id)
-    }
-
-    pub(crate) fn generation(self) -> u32 {
-        (self.0 >> INDEX_BITS) as u32
-    }
-
-    /// Another task of the same slot.
-    pub(crate) fn with_generation(self, generation: u32) -> TaskId {
-        TaskId::new(self.index() as u32, generation)
-    }
-
-    /// The number of the slot.
-    #[inline(always)]
-    pub(crate) fn index(self) -> usize {
-        self.0 as usize & ((1 << INDEX_BITS) - 1)
-    }
-
     /// The number of the chunk that the slot is in.
     pub(crate) fn chunk(self) -> usize {
         self.index() / CHUNK
@@ -84,28 +60,16 @@ impl TaskId {
     }
 }
 
-impl fmt::Display for TaskId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "#{}", self.0)
-    }
-}
-
-impl fmt::Debug for TaskId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TaskId({})", self.0)
-    }
-}
-
 /// The bucket of a number, and the place in it.
 fn place(index: usize) -> (usize, usize) {
     let bucket = (index / FIRST + 1).ilog2() as usize;
     (bucket, index - FIRST * ((1 << bucket) - 1))
 }
 
-/// Memory for so many slots, of which no page is touched before its slots are handed out.
+/// Memory for so many slots, of which no page is touched before slots close by are handed out.
 fn reserve(slots: usize) -> *mut Task {
     let layout = Layout::array::<Task>(slots).expect("a bucket is no larger than memory");
-    let huge = layout.size() >= HUGE;
+    let huge = layout.size() >= HUGE_FROM;
     let layout = if huge { layout.align_to(HUGE).expect("a power of two") } else { layout };
     // SAFETY: the size is not zero.
     let first = unsafe { alloc(layout) };
@@ -117,6 +81,18 @@ fn reserve(slots: usize) -> *mut Task {
         unsafe { libc::madvise(first.cast(), layout.size(), libc::MADV_HUGEPAGE) };
     }
     first.cast()
+}
+
+/// Has the pages of the next [`FAULTED`] bytes there before they are touched: one call instead of a fault for each. A system
+/// that does not know the call refuses it.
+///
+/// # Safety
+///
+/// The bytes are ours.
+unsafe fn fault_in(first: *mut u8) {
+    let in_page = first.addr() % PAGE;
+    // SAFETY: the caller's promise; what lies before the first byte in its page is mapped with it, and no content changes.
+    unsafe { libc::madvise(first.sub(in_page).cast(), FAULTED, libc::MADV_POPULATE_WRITE) };
 }
 
 /// A chunk whose slots are all free.
@@ -138,6 +114,11 @@ pub(crate) fn take_chunk() -> &'static [Task] {
         TABLE[bucket].store(first, Ordering::Release);
     }
     chunks.made += CHUNK;
+    let (from, size) = (offset * size_of::<Task>(), (FIRST << bucket) * size_of::<Task>());
+    if from.is_multiple_of(FAULTED) && from + FAULTED <= size && size < HUGE_FROM {
+        // SAFETY: the bytes are within the bucket.
+        unsafe { fault_in(first.cast::<u8>().add(from)) };
+    }
     // SAFETY: a bucket is a whole number of chunks, and these slots of it are handed out for the first time.
     unsafe {
         let chunk = first.add(offset);
@@ -149,8 +130,45 @@ pub(crate) fn take_chunk() -> &'static [Task] {
 }
 
 /// Takes a chunk back whose slots are all free and in nobody's hands.
-pub(crate) fn give_chunk(chunk: &'static [Task]) {
+fn give_chunk(chunk: &'static [Task]) {
     CHUNKS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).free.push(chunk);
+}
+
+/// Free slots that no runtime has, by the numbers of their chunks.
+fn loose() -> MutexGuard<'static, BTreeMap<usize, Vec<&'static Task>>> {
+    static LOOSE: Mutex<BTreeMap<usize, Vec<&'static Task>>> = Mutex::new(BTreeMap::new());
+    LOOSE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// A free slot that no runtime has.
+pub(crate) fn take_loose() -> &'static Task {
+    let mut loose = loose();
+    if loose.is_empty() {
+        let chunk = take_chunk();
+        loose.insert(chunk[0].id().chunk(), chunk.iter().collect());
+    }
+    let mut chunk = loose.first_entry().expect("there is at least one");
+    let slot = chunk.get_mut().pop().expect("a chunk without loose slots is not in the table");
+    if chunk.get().is_empty() {
+        chunk.remove();
+    }
+    slot
+}
+
+/// Takes free slots back whose runtime is gone.
+pub(crate) fn give_loose(slots: impl IntoIterator<Item = &'static Task>) {
+    let mut loose = loose();
+    for slot in slots {
+        let number = slot.id().chunk();
+        let chunk = loose.entry(number).or_default();
+        chunk.push(slot);
+        if chunk.len() == CHUNK {
+            loose.remove(&number);
+            let first = TaskId::new((number * CHUNK) as u32, 0).slot();
+            // SAFETY: the slots of a chunk lie one after the other in one bucket, and all of them were written.
+            give_chunk(unsafe { std::slice::from_raw_parts(first, CHUNK) });
+        }
+    }
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

@@ -2,55 +2,22 @@
 
 use std::any::type_name;
 use std::borrow::Cow;
-use std::ptr;
 
-use sinew_core::{Bindings, Signal};
-use sinew_fiber::raw::{Inherited, inherit_bindings, set_task_bindings, set_task_mask, set_task_name};
-use sinew_fiber::{Cancelled, Fiber, IntoValue, Raised, Reason, StackSize, Value, propagate};
-use sinew_sync::Arc;
+use sinew_core::{Bindings, Mask, Signal};
+use sinew_fiber::raw::{inherit_bindings, set_task_bindings, set_task_mask, set_task_name};
+use sinew_fiber::{Cancelled, Fiber, IntoValue, Reason, StackSize, Value, propagate};
 
+use crate::children::{End, cancelled};
 use crate::core::Core;
-use crate::events::{EventSender, Events, STOPPING, Supervised};
+use crate::events::{Events, STOPPING, Supervised, supervisor_of_running_task};
 use crate::future::future_table;
 use crate::join::JoinHandle;
-use crate::scope::{Children, End, cancelled};
-use crate::shared::Shared;
-use crate::task::{Kind, Ran, Table, Task, drop_result, never_blocks, no_options, no_tag};
+use crate::options::{Configured, Options, over, start_options_of};
+use crate::returned::{ByType, InScope, Return, outcome_of};
+use crate::shared::{RuntimeId, Shared, SharedRef};
+use crate::task::{Kind, Ran, Table, Task, drop_result, never_blocks, no_tag};
+use crate::thunk::thunk_table;
 use crate::worker;
-
-/// What a task was started with besides its body.
-#[derive(Default)]
-pub(crate) struct Options {
-    pub(crate) name: Option<Cow<'static, str>>,
-    /// None: the runtime's.
-    pub(crate) stack: Option<StackSize>,
-    /// Never stolen, also before it has started.
-    pub(crate) pinned: bool,
-    pub(crate) supervisor: Option<EventSender>,
-    pub(crate) bindings: Option<Inherited>,
-    /// The scope that waits for it.
-    pub(crate) scope: Option<Arc<Children>>,
-}
-
-impl Options {
-    /// The handle of a task with these options that was over before it began, because its runtime has ended.
-    #[track_caller]
-    fn over<T>(self, shared: &'static Shared) -> JoinHandle<T> {
-        let handle = over(shared, cancelled());
-        if let Some(events) = self.supervisor {
-            let supervised = Supervised { events, task: handle.id(), name: self.name };
-            drop(supervised.raised(cancelled(), Cancelled.to_string()));
-        }
-        handle
-    }
-}
-
-/// A body with options.
-#[repr(C)]
-pub(crate) struct Configured<F> {
-    pub(crate) options: Options,
-    pub(crate) body: F,
-}
 
 /// Starts a task on the runtime that runs the caller.
 ///
@@ -69,7 +36,7 @@ where
     // SAFETY: a fresh slot, prepared for a body that returns a `T`.
     let handle = unsafe {
         task.prepare(body, thunk_table::<F, T>(), worker.shared, worker.stamp());
-        JoinHandle::new(task, worker.shared)
+        JoinHandle::new(task, worker.runtime)
     };
     worker.shared.admit(task);
     worker.push_new(task);
@@ -85,28 +52,17 @@ where
 {
     if !shared.count_outside() {
         drop(body);
-        return over(shared, cancelled());
+        return over(cancelled());
     }
     let task = shared.take_slot();
     // SAFETY: a fresh slot, prepared for a body that returns a `T`.
     let handle = unsafe {
         task.prepare(body, thunk_table::<F, T>(), shared, shared.stamp());
-        JoinHandle::new(task, shared)
+        JoinHandle::new(task, shared.id)
     };
     shared.admit(task);
     shared.inject(task);
     handle
-}
-
-/// The handle of a task that was over before it began, because its runtime has ended.
-#[track_caller]
-pub(crate) fn over<T>(shared: &'static Shared, raised: Raised) -> JoinHandle<T> {
-    let task = shared.take_slot();
-    // SAFETY: a fresh slot, which holds no result of any type.
-    unsafe {
-        task.prepare_ended(raised, shared);
-        JoinHandle::new(task, shared)
-    }
 }
 
 /// The options of a task, for the runtime that runs the caller; [`Runtime::task`](crate::Runtime::task) is for others.
@@ -127,13 +83,13 @@ pub(crate) fn over<T>(shared: &'static Shared, raised: Raised) -> JoinHandle<T> 
 #[track_caller]
 pub fn task() -> TaskBuilder {
     let worker = worker::current().expect("`task` is for tasks: use `Runtime::task` on this thread");
-    TaskBuilder { shared: worker.shared, options: Options::default() }
+    TaskBuilder { runtime: worker.runtime, options: Options::default() }
 }
 
 /// The options of a new task; see [`task`].
 #[must_use = "a builder does nothing until `spawn`"]
 pub struct TaskBuilder {
-    pub(crate) shared: &'static Shared,
+    pub(crate) runtime: RuntimeId,
     pub(crate) options: Options,
 }
 
@@ -147,22 +103,43 @@ impl TaskBuilder {
     /// How large the stack is that the task runs on; the runtime's if not said. A task that asks for another size
     /// pays for a switch of stacks when it starts.
     pub fn stack(mut self, stack: StackSize) -> TaskBuilder {
-        self.options.stack = Some(stack);
+        self.options.start.stack = Some(stack);
         self
     }
 
     /// The task stays on the worker that it is first queued on, also before it has started: that of its spawner, or
     /// from outside the first one.
     pub fn pinned(mut self) -> TaskBuilder {
-        self.options.pinned = true;
+        self.options.start.pinned = true;
         self
     }
 
     /// Who is told how the task ends, and may continue it when it stops: see [`Events`]. A task with a supervisor may
     /// stop on yield, user5, user6 and user7; whatever it raises in the end is the supervisor's, and whoever joins it
-    /// gets the text.
+    /// gets the text. The task may also [tell](crate::tell_supervisor) its supervisor something and go on.
     pub fn supervisor(mut self, events: &Events) -> TaskBuilder {
         self.options.supervisor = Some(events.sender());
+        self
+    }
+
+    /// Gives the task the supervisor of the running task, in which this is called; none if that has none, or if no task
+    /// runs here. A task does not inherit a supervisor unless it is asked to.
+    ///
+    /// ```
+    /// use sinew_sched::{Events, Runtime, task};
+    ///
+    /// Runtime::new().run(|| {
+    ///     let events = Events::new();
+    ///     let parent = task().name("parent").supervisor(&events).spawn(|| {
+    ///         task().name("child").inherit_supervisor().spawn(|| ()).join().unwrap();
+    ///     });
+    ///     let ended = [events.recv().unwrap().name.unwrap(), events.recv().unwrap().name.unwrap()];
+    ///     assert_eq!(ended, ["child", "parent"]);
+    ///     parent.join().unwrap();
+    /// }).unwrap();
+    /// ```
+    pub fn inherit_supervisor(mut self) -> TaskBuilder {
+        self.options.supervisor = supervisor_of_running_task();
         self
     }
 
@@ -181,7 +158,7 @@ impl TaskBuilder {
         T: Send + 'static,
     {
         // SAFETY: the body is `Send`, and the table is its own.
-        unsafe { self.start(body, configured_table::<F, T>(Kind::Thunk)) }
+        unsafe { self.start(body, configured_table::<F, T, ByType>(Kind::Thunk)) }
     }
 
     /// Starts a task that may go on on another thread whenever it blocks.
@@ -198,9 +175,9 @@ impl TaskBuilder {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let kind = if self.options.pinned { Kind::Thunk } else { Kind::Migrating };
+        let kind = if self.options.start.pinned { Kind::Thunk } else { Kind::Migrating };
         // SAFETY: the body is `Send`, and the table is its own; the rest is the caller's promise.
-        unsafe { self.start(body, configured_table::<F, T>(kind)) }
+        unsafe { self.start(body, configured_table::<F, T, ByType>(kind)) }
     }
 
     /// Starts a task that stays on the worker of its spawner, so that its body may hold what must not leave the
@@ -215,17 +192,18 @@ impl TaskBuilder {
         F: FnOnce() -> T + 'static,
         T: 'static,
     {
-        let here = worker::current().is_some_and(|worker| ptr::eq(worker.shared, self.shared));
+        let here = worker::current().is_some_and(|worker| worker.runtime == self.runtime);
         assert!(here, "`spawn_local` is for tasks of the same runtime: it starts a task on their worker");
-        self.options.pinned = true;
+        self.options.start.pinned = true;
         // SAFETY: pinned, so the body does not leave this thread, on which it is run, or dropped; and a handle of
         // a `T` that is not `Send` does not leave it either.
-        unsafe { self.start(body, configured_table::<F, T>(Kind::Thunk)) }
+        unsafe { self.start(body, configured_table::<F, T, ByType>(Kind::Thunk)) }
     }
 
     /// Starts a task that runs `fiber`, a new one, from its first resume, with `value`, to its end, on the worker of the
     /// caller. Signals that the fiber's mask catches are the task's: a terminal one ends it, any other stops it for its
-    /// supervisor.
+    /// supervisor, except await, which waits as in any task. Without a supervisor breakpoints and interrupts go on at
+    /// once, and the others are errors.
     ///
     /// ```
     /// use sinew_fiber::{Fiber, Value};
@@ -242,10 +220,14 @@ impl TaskBuilder {
     ///
     /// As for [`spawn_local`](TaskBuilder::spawn_local).
     #[track_caller]
-    pub fn spawn_fiber(self, fiber: Fiber, value: impl IntoValue) -> JoinHandle<Value> {
+    pub fn spawn_fiber(mut self, fiber: Fiber, value: impl IntoValue) -> JoinHandle<Value> {
         let value = value.into_value();
+        let caught =
+            [Signal::Debug, Signal::Interrupt].into_iter().filter(|signal| fiber.mask().contains(*signal));
+        self.options.stops = Some(caught.map(Mask::of).fold(Mask::NONE, Mask::union));
         self.spawn_local(move || {
-            let mut signal = fiber.resume(value).unwrap_or_else(|refused| sinew_fiber::error(refused));
+            let mut signal =
+                fiber.resume(value).unwrap_or_else(|refused| sinew_fiber::error(refused)).signal();
             let mut value = fiber.take_value();
             while signal != Signal::Ok {
                 value = propagate(value, &fiber).unwrap_or_else(|refused| sinew_fiber::error(refused));
@@ -267,7 +249,7 @@ impl TaskBuilder {
         T: Send,
     {
         // SAFETY: the body is `Send`, and the table is its own; the rest is the caller's promise.
-        unsafe { self.start(body, configured_table::<F, T>(Kind::Thunk)) }
+        unsafe { self.start(body, configured_table::<F, T, InScope>(Kind::Thunk)) }
     }
 
     /// Starts a task that polls `future`. If it is pinned, it has a stack of its own, like any body that stays on its
@@ -277,7 +259,7 @@ impl TaskBuilder {
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        if self.options.pinned {
+        if self.options.start.pinned {
             // Polled by a body that stays where it is.
             return self.spawn(|| {
                 crate::future::block_on(future).unwrap_or_else(|refused| match refused.reason() {
@@ -295,19 +277,21 @@ impl TaskBuilder {
     /// `table` is for `Configured<F>`, whose result is a `T`; the body may be sent to wherever the options let it go.
     #[track_caller]
     unsafe fn start<F, T>(self, body: F, table: &'static Table) -> JoinHandle<T> {
-        let TaskBuilder { shared, options } = self;
-        let (pinned, name, scope) = (options.pinned, options.name.clone(), options.scope.clone());
-        let worker = worker::current().filter(|worker| ptr::eq(worker.shared, shared));
-        if worker.is_none() && !shared.count_outside() {
+        let TaskBuilder { runtime, options } = self;
+        let (pinned, name, scope) = (options.start.pinned, options.name.clone(), options.scope.clone());
+        let worker = worker::current().filter(|worker| worker.runtime == runtime);
+        let outside = if worker.is_none() { runtime.upgrade() } else { None };
+        let shared = worker.map(|worker| worker.shared).or_else(|| outside.as_ref().map(SharedRef::get));
+        let Some(shared) = shared.filter(|shared| worker.is_some() || shared.count_outside()) else {
             drop(body);
-            return options.over(shared);
-        }
+            return options.over();
+        };
         let task = worker.map_or_else(|| shared.take_slot(), |worker| worker.take_slot());
         let stamp = worker.map_or_else(|| shared.stamp(), |worker| worker.stamp());
         // SAFETY: a fresh slot; the caller's promise.
         let handle = unsafe {
             task.prepare(Configured { options, body }, table, shared, stamp);
-            JoinHandle::new(task, shared)
+            JoinHandle::new(task, runtime)
         };
         if let Some(scope) = scope {
             scope.admit(task);
@@ -329,45 +313,28 @@ impl TaskBuilder {
     }
 }
 
-fn thunk_table<F, T>() -> &'static Table
+fn configured_table<F, T, R>(kind: Kind) -> &'static Table
 where
     F: FnOnce() -> T,
-{
-    const {
-        &Table {
-            kind: Kind::Thunk,
-            configured: false,
-            run: run_thunk::<F, T>,
-            drop_result: drop_result::<T>(),
-            options: no_options,
-            blocks: never_blocks,
-            tag: no_tag,
-            type_name: type_name::<F>,
-            size: size_of::<F>(),
-        }
-    }
-}
-
-fn configured_table<F, T>(kind: Kind) -> &'static Table
-where
-    F: FnOnce() -> T,
+    R: Return<T>,
 {
     match kind {
-        Kind::Migrating => const { &configured::<F, T>(Kind::Migrating) },
-        _ => const { &configured::<F, T>(Kind::Thunk) },
+        Kind::Migrating => const { &configured::<F, T, R>(Kind::Migrating) },
+        _ => const { &configured::<F, T, R>(Kind::Thunk) },
     }
 }
 
-const fn configured<F, T>(kind: Kind) -> Table
+const fn configured<F, T, R>(kind: Kind) -> Table
 where
     F: FnOnce() -> T,
+    R: Return<T>,
 {
     Table {
         kind,
         configured: true,
-        run: run_configured::<F, T>,
+        run: run_configured::<F, T, R>,
         drop_result: drop_result::<T>(),
-        options: options_of::<Configured<F>>,
+        options: start_options_of::<Configured<F>>,
         blocks: never_blocks,
         tag: no_tag,
         type_name: type_name::<F>,
@@ -377,45 +344,25 @@ where
 
 /// # Safety
 ///
-/// The task has a body of type `C`, a [`Configured`], that has not ended.
-pub(crate) unsafe fn options_of<C>(task: &Task) -> *const Options {
-    // SAFETY: the caller's promise; the options come first in it.
-    unsafe { task.stored::<C>().cast() }
-}
-
-/// # Safety
-///
-/// The caller has claimed the task, and its body, of type `F`, has not run.
-unsafe fn run_thunk<F, T>(task: &'static Task, core: &Core) -> Ran
+/// The caller has claimed the task, and its body, of type `Configured<F>`, has not run.
+unsafe fn run_configured<F, T, R>(task: &'static Task, core: &Core) -> Ran
 where
     F: FnOnce() -> T,
-{
-    // SAFETY: the caller's promise.
-    let body = unsafe { task.take::<F>() };
-    let outcome = core.run(task, body);
-    // SAFETY: the body was taken out, so nothing is there; the task is still ours.
-    unsafe { task.end::<T>(outcome) };
-    Ran::Ended
-}
-
-/// # Safety
-///
-/// As for [`run_thunk`].
-unsafe fn run_configured<F, T>(task: &'static Task, core: &Core) -> Ran
-where
-    F: FnOnce() -> T,
+    R: Return<T>,
 {
     // SAFETY: the caller's promise.
     let Configured { options, body } = unsafe { task.take::<Configured<F>>() };
-    let Options { name, supervisor, bindings, scope, .. } = options;
+    let Options { name, supervisor, stops, bindings, scope, .. } = options;
     let refused = worker::current().and_then(|worker| worker.refusal.take());
     let named = name.is_some();
-    let supervised = supervisor.map(|events| Supervised { events, task: task.id(), name: name.clone() });
-    let stops = supervised.is_some();
+    let stops = stops.map_or(STOPPING, |stops| stops | STOPPING);
+    let supervised =
+        supervisor.map(|events| Supervised { events, task: task.id(), name: name.clone(), stops });
+    let is_supervised = supervised.is_some();
     let body = move || {
         name.into_iter().for_each(set_task_name);
         bindings.into_iter().for_each(set_task_bindings);
-        if stops {
+        if is_supervised {
             set_task_mask(STOPPING);
         }
         match refused {
@@ -429,7 +376,8 @@ where
     let mut outcome = match &supervised {
         Some(hook) => core.run_hooked(task, hook, body),
         None => core.run(task, body),
-    };
+    }
+    .or_else(outcome_of::<T, R>);
     let end = End::of(&outcome);
     if let Some(supervised) = supervised {
         outcome = supervised.ended(core, outcome);

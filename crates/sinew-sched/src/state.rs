@@ -28,7 +28,7 @@
 
 use sinew_sync::atomic::{AtomicU64, Ordering};
 
-use crate::slots::TaskId;
+use crate::task_id::TaskId;
 
 const PHASE: u64 = 0b111;
 const FREE: u64 = 0;

@@ -2,8 +2,9 @@
 //!
 //! A worker is *stuck* when it is up and has not changed tasks for some time: its count of turns stands still. Sysmon looks
 //! at the counts at every tick. For a worker that is stuck it rings the timers, and starts a temporary worker for what
-//! could run elsewhere (`temporary.rs`). One that is stuck for long is reported, with a backtrace (`stall.rs`). So is a
-//! runtime in which all tasks wait (`deadlock.rs`). And it serves the reactor when no worker does.
+//! could run elsewhere (`temporary.rs`). One that is stuck for long while something waits behind it is reported, with a
+//! backtrace (`stall.rs`). So is a runtime in which all tasks wait (`deadlock.rs`). It serves the reactor when no worker
+//! does, and gives the memory of idle stacks back to the system (`idle_stacks.rs`).
 //!
 //! It is advisory: everything is right without it, only later. It is bounded: so many temporary workers, so often. And it
 //! costs nothing when there is nothing to do: while all workers sleep it sleeps too (`shared/service.rs`).
@@ -11,12 +12,15 @@
 //! Time here is the system's, whatever the clock of the runtime: a thread is stuck in real time. A manual clock is never
 //! moved by sysmon, and does not jump while sysmon does something.
 
-pub(crate) mod capture;
+mod capture_signal;
 mod deadlock;
+mod idle_stacks;
 mod report;
 mod settings;
 mod stall;
 mod temporary;
+
+use std::time::Duration;
 
 use sinew_core::Instant;
 use sinew_sync::atomic::Ordering;
@@ -25,12 +29,11 @@ use sinew_sync::thread::{self, JoinHandle as ThreadHandle};
 
 use crate::clock::system_now;
 use crate::cpu;
-use crate::future::wake_caught;
-use crate::shared::{Inbox, Shared, Slept};
-use crate::spawn::spawn_on;
+use crate::shared::{Inbox, Shared, SharedRef, Slept};
+use crate::waker::wake_caught;
 use crate::worker::Queues;
-pub(crate) use deadlock::Blocked;
 use deadlock::Deadlocks;
+use idle_stacks::IdleStacks;
 pub use report::{Deadlock, Diagnostic, Frame, Stall};
 pub use settings::Sysmon;
 use stall::Stalls;
@@ -38,21 +41,24 @@ use temporary::Temporary;
 
 /// Starts sysmon for a runtime, unless it is off; `spare` are the queues for temporary workers.
 pub(crate) fn start(
-    shared: &'static Shared,
+    shared: &SharedRef,
     settings: Sysmon,
     spare: Vec<Queues>,
+    stack_idle_time: Duration,
 ) -> std::io::Result<Option<ThreadHandle<()>>> {
     if settings.is_off() {
         return Ok(None);
     }
     if let Some(signal) = settings.signal {
-        capture::install(signal)?;
+        capture_signal::install(signal)?;
     }
     let thread = thread::Builder::new().name("sinew-sysmon".to_owned());
+    let reference = shared.clone();
     thread
         .spawn(move || {
-            cpu::unpin();
-            Monitor::new(shared, settings, spare).run();
+            cpu::unbind();
+            Monitor::new(reference.get(), settings, spare, stack_idle_time).run();
+            drop(reference);
         })
         .map(Some)
 }
@@ -72,15 +78,22 @@ struct Monitor {
     temporary: Temporary,
     stalls: Stalls,
     deadlocks: Deadlocks,
+    idle_stacks: IdleStacks,
 }
 
 impl Monitor {
-    fn new(shared: &'static Shared, settings: Sysmon, spare: Vec<Queues>) -> Monitor {
+    fn new(
+        shared: &'static Shared,
+        settings: Sysmon,
+        spare: Vec<Queues>,
+        stack_idle_time: Duration,
+    ) -> Monitor {
         let heartbeats = vec![Heartbeat { turn: 0, since: system_now() }; shared.inboxes.len()];
         let temporary = Temporary::new(shared, &settings, spare);
         let stalls = Stalls::new(shared, &settings);
         let deadlocks = Deadlocks::new(shared, settings.signal, settings.hook.clone());
-        Monitor { shared, settings, heartbeats, temporary, stalls, deadlocks }
+        let idle_stacks = IdleStacks::new(shared, stack_idle_time);
+        Monitor { shared, settings, heartbeats, temporary, stalls, deadlocks, idle_stacks }
     }
 
     fn run(mut self) {
@@ -91,21 +104,35 @@ impl Monitor {
             }
             park_timeout(self.settings.tick);
             self.shared.tick.next();
-            self.look(system_now());
+            let now = system_now();
+            self.look(now);
+            self.idle_stacks.look(now);
         }
         self.temporary.join();
     }
 
-    /// Sleeps until somebody gets up, and reports a deadlock meanwhile. False if somebody is up.
+    /// Sleeps until somebody gets up; meanwhile it reports a deadlock, and gives idle stacks back. False if somebody is up.
     fn sleep_if_nobody_is_up(&mut self) -> bool {
+        let since = system_now();
         let mut pause = deadlock::PAUSE;
-        let mut slept = self.shared.sleep_as_sysmon(self.deadlocks.may_be().then_some(pause));
-        while slept == Slept::AllTheTime {
-            let again = self.deadlocks.may_be() && self.deadlocks.report();
-            pause = deadlock::LONGEST.min(pause * 2);
-            slept = self.shared.sleep_as_sysmon(again.then_some(pause));
+        let mut report_at = self.deadlocks.may_be().then_some(since + pause);
+        let mut trim_at = self.idle_stacks.next(since);
+        loop {
+            let until = [report_at, trim_at].into_iter().flatten().min();
+            let slept = self.shared.sleep_as_sysmon(until.map(|until| until - system_now()));
+            if slept != Slept::AllTheTime {
+                return slept != Slept::NotAtAll;
+            }
+            let now = system_now();
+            if report_at.is_some_and(|at| at <= now) {
+                let again = self.deadlocks.may_be() && self.deadlocks.report();
+                pause = deadlock::LONGEST.min(pause * 2);
+                report_at = again.then_some(now + pause);
+            }
+            if trim_at.is_some_and(|at| at <= now) {
+                trim_at = self.idle_stacks.give_back(since, now);
+            }
         }
-        slept != Slept::NotAtAll
     }
 
     /// Looks at all workers, and does something about those that are stuck.
@@ -114,16 +141,19 @@ impl Monitor {
         for (index, inbox) in self.shared.inboxes.iter().enumerate() {
             let seen = &mut self.heartbeats[index];
             let turn = inbox.own.turns.load(Ordering::Relaxed);
+            inbox.own.budget.store(0, Ordering::Relaxed); // calls may have become slower since it was granted
             if turn != seen.turn || !runs(inbox) {
                 *seen = Heartbeat { turn, since: now };
             } else if now - seen.since >= self.settings.stuck_after {
                 stuck.push(index);
-                self.stalls.look(index, *seen, now);
             }
         }
+        let somebody_takes = self.temporary.somebody_takes();
+        let is_untaken = !stuck.is_empty() && !somebody_takes && self.temporary.is_left_untaken(&stuck);
+        self.stalls.note_untaken(is_untaken, now);
+        stuck.iter().for_each(|index| self.stalls.look(*index, self.heartbeats[*index], now));
         self.stalls.listen(now);
         self.shared.serve_as_sysmon();
-        let somebody_takes = self.temporary.somebody_takes();
         if !stuck.is_empty() {
             let (shared, temporary) = (self.shared, &mut self.temporary);
             shared.act_as_sysmon(|| {
@@ -141,11 +171,11 @@ fn runs(inbox: &Inbox) -> bool {
 
 /// Rings the timers of a worker that is stuck. Wakers that are not ours are called by a task: they may be any code.
 fn ring(shared: &'static Shared, worker: usize) {
-    let (timers, now) = (&shared.inboxes[worker].timers, shared.clock.now());
+    let (timers, now) = (shared.inboxes[worker].timers, shared.clock.now());
     if timers.next().is_some_and(|next| next <= now) {
         let foreign = timers.ring_ours(now);
         if !foreign.is_empty() {
-            spawn_on(shared, move || foreign.into_iter().for_each(wake_caught)).detach();
+            shared.run_detached(move || foreign.into_iter().for_each(wake_caught));
         }
     }
 }

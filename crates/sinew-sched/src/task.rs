@@ -37,16 +37,16 @@ use sinew_sync::Arc;
 use sinew_sync::atomic::{AtomicPtr, Ordering};
 use sinew_sync::statics;
 
+use crate::children::Children;
+use crate::clock::Clock;
 use crate::core::Core;
-use crate::notes::Notes;
-use crate::scope::Children;
+use crate::notes::{self, Notes};
 use crate::shared::Shared;
-use crate::slots::TaskId;
-use crate::spawn::Options;
 use crate::state::StateWord;
+use crate::task_id::TaskId;
 use crate::wait::{Node, TOLD, Waiter};
 use table::RAISED;
-pub(crate) use table::{Table, drop_result, never_again, never_blocks, no_options, no_tag};
+pub(crate) use table::{StartOptions, Table, drop_result, never_again, never_blocks, no_options, no_tag};
 
 /// Bytes of a body or result that lie in the slot itself.
 const INLINE: usize = 40;
@@ -92,8 +92,9 @@ type AtomicTable = statics::AtomicPtr<Table>;
 
 const _: () = assert!(sinew_sync::MODEL || size_of::<Task>() == 128, "two cache lines");
 
+/// A slot for a task.
 #[repr(C, align(64))]
-pub(crate) struct Task {
+pub struct Task {
     pub(crate) state: StateWord,
     /// Cancel, kill and interrupts, as the fibers under the task see them.
     pub(crate) word: Word,
@@ -150,6 +151,12 @@ impl TaskRef {
         (self.mark >> 32) as u32
     }
 
+    /// True if it is known which worker the task waits on.
+    #[inline(always)]
+    pub(crate) fn is_placed(self) -> bool {
+        self.mark as u32 != SOMEWHERE
+    }
+
     /// The worker that the task waits on, probably; no worker's index if nobody knows.
     #[inline(always)]
     pub(crate) fn worker(self) -> usize {
@@ -195,14 +202,25 @@ impl Task {
         shared: &'static Shared,
         stamp: u64,
     ) {
-        self.notes.spawned(Location::caller(), table.kind == Kind::Migrating, stamp);
-        self.set_table(table);
-        self.join.store(ptr::null_mut(), Ordering::Relaxed);
-        self.home.set(match table.kind {
+        let home = match table.kind {
             Kind::Thunk | Kind::Migrating => ptr::null(),
             Kind::Future => ptr::from_ref(shared).cast(),
             Kind::Turn => between_turns(shared),
-        });
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.fill(body, table, home, stamp) };
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Task::prepare`]; `home` is where a task of that kind begins.
+    #[inline]
+    #[track_caller]
+    unsafe fn fill<F>(&'static self, body: F, table: &'static Table, home: *const (), stamp: u64) {
+        self.notes.spawned(Location::caller(), table.kind == Kind::Migrating, stamp);
+        self.set_table(table);
+        self.join.store(ptr::null_mut(), Ordering::Relaxed);
+        self.home.set(home);
         self.word.reset();
         // SAFETY: the caller owns the slot, and it is free.
         unsafe { self.put(body) };
@@ -215,9 +233,10 @@ impl Task {
     ///
     /// As for [`Task::prepare`]; the caller makes a handle for it.
     #[track_caller]
-    pub(crate) unsafe fn prepare_ended(&'static self, raised: Raised, shared: &'static Shared) {
+    pub(crate) unsafe fn prepare_ended(&'static self, raised: Raised) {
+        let stamp = notes::stamp(Clock::System.coarse(), usize::MAX);
         // SAFETY: the caller's promise; what the table is for is the box that `end` would have put there.
-        unsafe { self.prepare(Box::new(raised), &RAISED, shared, shared.stamp()) };
+        unsafe { self.fill(Box::new(raised), &RAISED, ptr::null(), stamp) };
         self.join.store(DONE, Ordering::Release);
     }
 
@@ -244,7 +263,8 @@ impl Task {
     }
 
     #[inline]
-    pub(crate) fn id(&self) -> TaskId {
+    /// Returns the id of the task that is in the slot.
+    pub fn id(&self) -> TaskId {
         self.state.id()
     }
 
@@ -258,7 +278,7 @@ impl Task {
         if let Some(shared) = self.between_turns() {
             return Home::Runtime(shared);
         }
-        // SAFETY: a future's home is its runtime, which is never freed; that of a thunk, or of a turn, is the core that it has
+        // SAFETY: a future's home is its runtime, which stays until the task has ended ([`crate::shared`]); that of a thunk, or of a turn, is the core that it has
         // blocked on, which it keeps until it has ended, or its turn has.
         unsafe {
             match self.table().kind {
@@ -273,7 +293,7 @@ impl Task {
     pub(crate) fn between_turns(&self) -> Option<&'static Shared> {
         let home = self.home.get();
         let shared = home.map_addr(|address| address & !(BETWEEN_TURNS | REACHED)).cast::<Shared>();
-        // SAFETY: only what leads to a runtime, which is never freed, has the mark.
+        // SAFETY: only what leads to a runtime, which stays until the task has ended, has the mark.
         (home.addr() & BETWEEN_TURNS != 0).then(|| unsafe { &*shared })
     }
 
@@ -297,7 +317,7 @@ impl Task {
     }
 
     /// The options of a task that has not ended. Only whoever has it queued or runs it asks.
-    pub(crate) fn options(&self) -> Option<&Options> {
+    pub(crate) fn options(&self) -> Option<&StartOptions> {
         // SAFETY: the table is that of the body in the slot.
         unsafe { (self.table().options)(self).as_ref() }
     }

@@ -7,33 +7,15 @@ use sinew_fiber::{Cancelled, Reason, Refused};
 
 use crate::clock::{now, system_now};
 use crate::notes::What;
-use crate::timers::{Alarm, Ring, Timers};
+use crate::timers::with_alarm;
 use crate::worker;
 
-/// Runs `wait`, at the end of which the running task is woken at `deadline` at the latest: what it waits for has to be
-/// checked in a loop, and the time too. Only for tasks.
-pub(crate) fn with_alarm<T>(deadline: Instant, wait: impl FnOnce() -> T) -> T {
-    /// Takes the alarm back on every way out.
-    struct Set<'a>(&'a Timers, *const Alarm);
-    impl Drop for Set<'_> {
-        fn drop(&mut self) {
-            // SAFETY: it was set below and has not moved.
-            unsafe { self.0.clear(self.1) };
-        }
-    }
-    let worker = worker::current().expect("only tasks set alarms");
-    let task = worker::current_task().expect("only tasks set alarms");
-    let timers = worker.timers();
-    let alarm = Alarm::new(Ring::Unpark(task.reference()));
-    // SAFETY: `Set` clears the alarm before it goes.
-    unsafe { timers.set(&raw const alarm, deadline) };
-    let _set = Set(timers, &raw const alarm);
-    wait()
-}
-
-/// Suspends the task for at least `duration`; on a thread that is no worker, the thread. The worker looks at its
-/// timers when it has nothing else to do and every 61 turns, so a sleep is late by less than a millisecond (two, if the
-/// process uses sockets) as long as no task of the worker runs for longer without blocking.
+/// Suspends the task for at least `duration`; on a thread that is no worker, the thread. A duration of zero yields, as
+/// [`yield_now`](crate::yield_now) does.
+///
+/// The worker looks at its timers when it has nothing else to do and at bounded intervals, so a sleep is late by less
+/// than a millisecond (two, if the process uses sockets) as long as no task of the worker computes for longer without
+/// a call that may wait.
 ///
 /// Unwinds if the task is cancelled or killed, and with the refusal as an error inside the poll of a future: await a
 /// [`Sleep`](crate::sleep_async) there.
@@ -56,7 +38,7 @@ fn sleep_from(start: Instant, deadline: Instant) {
         return block_until(system_now() + (deadline - start));
     }
     if start >= deadline {
-        return sinew_fiber::checkpoint();
+        return worker::yield_now();
     }
     let slept = with_alarm(deadline, || {
         loop {

@@ -10,19 +10,22 @@
 //! the worker itself, which alone inserts, always sees what it wrote; any other only guesses by it, but knows that a
 //! worker was up when it wrote what is read.
 //!
+//! Timers are never freed, since a future may keep its alarm set in them longer than their worker or thread lives, but later
+//! workers and threads use them again, once no alarm is set in them any more.
+//!
 //! Models: `timers_ring_or_cancel`, `timers_ring_or_clear`.
 
 use std::cell::Cell;
 use std::task::Waker;
 
 use sinew_core::Instant;
-use sinew_sync::Mutex;
 use sinew_sync::atomic::{AtomicU64, Ordering};
+use sinew_sync::{MODEL, Mutex, statics};
 
 use crate::clock::Clock;
-use crate::future::{task_of, wake_foreign};
 use crate::reach::Frame;
 use crate::task::TaskRef;
+use crate::waker::{task_of, wake_foreign};
 use crate::wheel::{Entry, Wheel};
 use crate::worker;
 
@@ -46,14 +49,45 @@ pub(crate) struct Timers {
     set: AtomicU64,
 }
 
+/// The timers of workers and threads that are gone.
+fn spare() -> statics::MutexGuard<'static, Vec<&'static Timers>> {
+    static SPARE: statics::Mutex<Vec<&'static Timers>> = statics::Mutex::new(Vec::new());
+    SPARE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
 // SAFETY: the alarms are reached under the lock only, whose holder is their only user meanwhile. Tasks are woken from
 // any thread, and so are wakers.
 unsafe impl Send for Ring {}
 
 impl Timers {
-    pub(crate) fn new() -> Timers {
+    fn new() -> Timers {
         let (next, set) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
         Timers { wheel: Mutex::new(Wheel::new(0)), next, set }
+    }
+
+    /// Timers that nobody else uses, with no alarm set.
+    pub(crate) fn take() -> &'static Timers {
+        let mut spare = spare();
+        let empty = spare.iter().position(|timers| timers.restart());
+        empty.map_or_else(|| &*Box::leak(Box::new(Timers::new())), |at| spare.swap_remove(at))
+    }
+
+    /// The worker or thread that looked after the timers is gone: another may have them.
+    pub(crate) fn give(&'static self) {
+        if !MODEL {
+            spare().push(self);
+        }
+    }
+
+    /// Sets the present back to the beginning of time, for another clock. False if an alarm is set.
+    fn restart(&self) -> bool {
+        let mut wheel = self.wheel.lock();
+        if wheel.len() > 0 {
+            return false;
+        }
+        wheel.restart();
+        self.publish(&wheel);
+        true
     }
 
     /// Lets `alarm` ring at `deadline`.
@@ -156,11 +190,32 @@ impl Timers {
     }
 }
 
+/// Runs `wait`, at the end of which the running task is woken at `deadline` at the latest: what it waits for has to be
+/// checked in a loop, and the time too. Only for tasks.
+pub(crate) fn with_alarm<T>(deadline: Instant, wait: impl FnOnce() -> T) -> T {
+    /// Takes the alarm back on every way out.
+    struct Set<'a>(&'a Timers, *const Alarm);
+    impl Drop for Set<'_> {
+        fn drop(&mut self) {
+            // SAFETY: it was set below and has not moved.
+            unsafe { self.0.clear(self.1) };
+        }
+    }
+    let worker = worker::current().expect("only tasks set alarms");
+    let task = worker::current_task().expect("only tasks set alarms");
+    let timers = worker.timers();
+    let alarm = Alarm::new(Ring::Unpark(task.reference()));
+    // SAFETY: `Set` clears the alarm before it goes.
+    unsafe { timers.set(&raw const alarm, deadline) };
+    let _set = Set(timers, &raw const alarm);
+    wait()
+}
+
 #[cfg(test)]
 mod tests {
     use std::future::Pending;
 
-    use sinew_fiber::{Level, StackSize};
+    use sinew_fiber::{CancelLevel, StackSize};
     use sinew_sync::{model, thread};
 
     use super::*;
@@ -188,12 +243,12 @@ mod tests {
     fn an_alarm_and_a_cancel_queue_a_task_once() {
         model("timers_ring_or_cancel", || {
             let (shared, task) = parked();
-            let timers = &shared.inboxes[0].timers;
+            let timers = shared.inboxes[0].timers;
             let alarm = Box::new(Alarm::new(Ring::Unpark(task.reference())));
             // SAFETY: it is cleared before it goes.
             unsafe { timers.set(&raw const *alarm, Instant::from_nanos(1)) };
             let worker = thread::spawn(move || timers.ring(Instant::from_nanos(1 << 40)));
-            task.word.cancel(Level::Cancel);
+            task.word.cancel(CancelLevel::Cancel);
             worker::unpark(task.reference());
             // SAFETY: it was set above.
             unsafe { timers.clear(&raw const *alarm) };
@@ -209,7 +264,7 @@ mod tests {
     fn an_alarm_is_taken_back_or_has_rung() {
         model("timers_ring_or_clear", || {
             let (shared, task) = parked();
-            let timers = &shared.inboxes[0].timers;
+            let timers = shared.inboxes[0].timers;
             let alarm = Box::new(Alarm::new(Ring::Unpark(task.reference())));
             // SAFETY: it is cleared before it goes.
             unsafe { timers.set(&raw const *alarm, Instant::from_nanos(1)) };

@@ -1,4 +1,4 @@
-//! Bodies that run in turns: what an actor is to the scheduler.
+//! Bodies that run in turns, and own no stack between two of them.
 //!
 //! A [`Turn`] has work now and then. It is woken, runs one turn on its worker's stack like a new task, and is idle again:
 //! in between it has no stack, and may go on on any worker. In the middle of a turn it may block like any native code; then it
@@ -16,21 +16,22 @@ use std::collections::HashMap;
 use std::mem;
 use std::ptr;
 
-use sinew_fiber::{Level, Raised, Refused};
+use sinew_fiber::{CancelLevel, Raised, Refused};
 
+use crate::children::cancelled;
 use crate::core::Core;
-use crate::dump::WaitKind;
 use crate::handle::Handle;
 use crate::join::JoinHandle;
 use crate::notes::What;
+use crate::options::over;
 use crate::reach;
-use crate::scope::cancelled;
-use crate::slots::TaskId;
-use crate::spawn::over;
+use crate::shared::{RuntimeId, Shared, SharedRef};
 use crate::task::{
     Kind, Ran, Table, Task, TaskRef, drop_result, never_again, never_blocks, no_options, no_tag,
 };
+use crate::task_id::TaskId;
 use crate::wait;
+use crate::wait_kind::WaitKind;
 use crate::worker;
 
 /// A body that runs in turns, one at a time. It has shared references of itself only, since [`blocks`](Turn::blocks) comes in
@@ -51,8 +52,7 @@ pub trait Turn: Send + 'static {
         type_name::<Self>()
     }
 
-    /// A number that says who it is to code that it runs ([`current_tag`]): of an actor its id, by which it is told if it overflows its
-    /// stack. Async-signal-safe: it must not block, panic or allocate.
+    /// A number that identifies it to the crate that spawned it ([`current_tag`]). Async-signal-safe: it must not block, panic or allocate.
     fn tag(&self) -> u64 {
         0
     }
@@ -74,7 +74,7 @@ pub enum After {
 
 /// Wakes a body that runs in turns, or the blocked call in it. It may be stale.
 ///
-/// Packed, since there is one for each actor: what is kept beside it takes the place of its padding.
+/// Packed, since there may be millions of them: what is kept beside it takes the place of its padding.
 #[derive(Clone, Copy)]
 #[repr(C, packed(4))]
 pub struct Waker {
@@ -104,28 +104,67 @@ impl Handle {
     /// Starts a body that runs in turns, which `make` makes of its waker. Its first turn comes at once.
     #[track_caller]
     pub fn spawn_turn<T: Turn>(self, make: impl FnOnce(Waker) -> T) -> JoinHandle<()> {
-        let shared = self.0;
-        let worker = worker::current().filter(|worker| ptr::eq(worker.shared, shared));
-        if worker.is_none() && !shared.count_outside() {
-            let handle = over(shared, cancelled());
+        let worker = worker::current().filter(|worker| worker.runtime == self.runtime);
+        let outside = if worker.is_none() { self.runtime.upgrade() } else { None };
+        let shared = worker.map(|worker| worker.shared).or_else(|| outside.as_ref().map(SharedRef::get));
+        let Some(shared) = shared.filter(|shared| worker.is_some() || shared.count_outside()) else {
+            let handle = over(cancelled());
             make(Waker::of(handle.id())).ended(Some(cancelled()));
             return handle;
-        }
+        };
         let task = worker.map_or_else(|| shared.take_slot(), |worker| worker.take_slot());
         let stamp = worker.map_or_else(|| shared.stamp(), |worker| worker.stamp());
+        let start = Start { task, shared, stamp, runtime: self.runtime, is_outside: worker.is_none() };
+        let unmade = OnUnwind(&start);
         let body = make(Waker::of(task.id()));
+        mem::forget(unmade);
+        start.with(body)
+    }
+}
+
+/// A slot that was taken for a task, which counts from then on.
+struct Start {
+    task: &'static Task,
+    shared: &'static Shared,
+    stamp: u64,
+    runtime: RuntimeId,
+    is_outside: bool,
+}
+
+impl Start {
+    /// Starts the task. Once.
+    fn with<T: Turn>(&self, body: T) -> JoinHandle<()> {
         // SAFETY: a fresh slot, with a table for what is put there.
         let handle = unsafe {
-            task.prepare(body, turn_table::<T>(), shared, stamp);
-            JoinHandle::new(task, shared)
+            self.task.prepare(body, turn_table::<T>(), self.shared, self.stamp);
+            JoinHandle::new(self.task, self.runtime)
         };
-        shared.admit(task);
-        match worker {
-            Some(worker) => worker.push_new(task),
-            None => shared.inject(task),
+        self.shared.admit(self.task);
+        match worker::current().filter(|_| !self.is_outside) {
+            Some(worker) => worker.push_new(self.task),
+            None => self.shared.inject(self.task),
         }
         handle
     }
+}
+
+/// Guards the construction of a body. If that unwinds, [`Unmade`] takes its place, so that the counted task ends.
+struct OnUnwind<'a>(&'a Start);
+
+impl Drop for OnUnwind<'_> {
+    fn drop(&mut self) {
+        self.0.with(Unmade).detach();
+    }
+}
+
+struct Unmade;
+
+impl Turn for Unmade {
+    fn turn(&self) -> After {
+        After::Ended
+    }
+
+    fn ended(&self, _: Option<Raised>) {}
 }
 
 impl Handle {
@@ -138,7 +177,9 @@ impl Handle {
     where
         F: Fn(&[TaskId]) -> HashMap<TaskId, String> + Send + Sync + 'static,
     {
-        self.0.names.set_of_turns(Box::new(names));
+        if let Some(shared) = self.runtime.upgrade() {
+            shared.names.set_of_turns(Box::new(names));
+        }
     }
 }
 
@@ -174,10 +215,17 @@ pub fn give_way() {
     }
 }
 
+/// Charges a call that could have waited and did not to the budget of the worker: the task yields when that is used up,
+/// so that a loop of such calls does not keep its worker.
+#[inline]
+pub fn charge() {
+    worker::charge();
+}
+
 /// Says of the future that is polled, and about to be pending, that it waits as a body between two turns does: for work, which may
 /// never come.
 pub fn announce_idle() {
-    worker::announce(What::of(WaitKind::Mailbox));
+    worker::announce(What::of(WaitKind::Turn));
 }
 
 /// The task that runs the caller.
@@ -188,12 +236,12 @@ pub fn current() -> Option<TaskId> {
 
 /// True if the task that runs the caller was killed.
 pub fn is_killed() -> bool {
-    worker::current_task().is_some_and(|task| task.word.level() == Some(Level::Kill))
+    worker::current_task().is_some_and(|task| task.word.level() == Some(CancelLevel::Kill))
 }
 
 /// Cancels or kills a task in two steps, for whoever has its handle under a lock: this one only says it in the task's word. The
 /// other wakes the task, and reaches the children of its scopes, however many; it needs no handle, and takes locks.
-pub fn mark<T>(handle: &JoinHandle<T>, level: Level) -> Marked {
+pub fn mark<T>(handle: &JoinHandle<T>, level: CancelLevel) -> Marked {
     handle.task().word.cancel(level);
     Marked { task: handle.id(), level }
 }
@@ -203,7 +251,7 @@ pub fn mark<T>(handle: &JoinHandle<T>, level: Level) -> Marked {
 #[derive(Debug)]
 pub struct Marked {
     task: TaskId,
-    level: Level,
+    level: CancelLevel,
 }
 
 impl Marked {

@@ -34,63 +34,78 @@ use std::time::Duration;
 use sinew_core::Instant;
 use sinew_fiber::Refused;
 use sinew_sync::atomic::{AtomicU8, Ordering};
+use sinew_sync::capacity;
 use sinew_sync::thread::{self, Thread};
-use sinew_sync::{Mutex, capacity};
 
+use crate::blocked::Blocked;
 use crate::clock::{now, system_now};
 use crate::countdown::wait_for;
-use crate::future::{task_of, wake_caught};
 use crate::group::{Group, Pair};
 use crate::notes::What;
-use crate::sysmon::Blocked;
-use crate::task::TaskRef;
-use crate::time::with_alarm;
+use crate::task::{Kind, TaskRef};
+use crate::timers::with_alarm;
+use crate::waker::{task_of, wake_caught};
 use crate::worker;
-pub(crate) use queue::{Partner, Queue};
+pub use queue::{Partner, Queue};
 
 /// What a node was told by whoever has only one thing to say.
-pub(crate) const TOLD: u8 = 1;
+pub const TOLD: u8 = 1;
 
 /// How many waiters a waker tells before it wakes them.
 pub(crate) const BATCH: usize = capacity(16, 2);
 
-/// Who waits.
+/// A task, a thread or a future that waits.
 #[derive(Clone)]
-pub(crate) enum Waiter {
+pub struct Waiter(Woken);
+
+#[derive(Clone)]
+enum Woken {
     Task(TaskRef),
     Thread(Thread),
-    /// A future that is polled by somebody else.
+    /// A future that is polled by another executor.
     Foreign(Waker),
 }
 
 impl Waiter {
     /// The running task, or thread.
-    pub(crate) fn current() -> Waiter {
+    pub fn current() -> Waiter {
         match worker::current_task_and_worker() {
-            Some((task, worker)) => Waiter::Task(task.reference().on(worker)),
+            Some((task, worker)) => Waiter(Woken::Task(task.reference().on(worker))),
             None => Waiter::thread(),
         }
     }
 
     #[cold]
     fn thread() -> Waiter {
-        Waiter::Thread(thread::current())
+        Waiter(Woken::Thread(thread::current()))
     }
 
     /// Whoever `waker` wakes.
-    pub(crate) fn of(waker: &Waker) -> Waiter {
+    pub fn of(waker: &Waker) -> Waiter {
         match task_of(waker) {
-            Some(task) => Waiter::Task(task),
-            None => Waiter::Foreign(waker.clone()),
+            Some(task) => Waiter(Woken::Task(task)),
+            None => Waiter(Woken::Foreign(waker.clone())),
         }
     }
 
+    /// Wakes it, unless it is a future of another executor: then returns its waker, which may be anybody's code.
+    pub(crate) fn wake_own(self) -> Option<Waker> {
+        match self.0 {
+            Woken::Foreign(waker) => Some(waker),
+            _ => {
+                self.wake();
+                None
+            }
+        }
+    }
+
+    /// Wakes it.
     #[inline]
-    pub(crate) fn wake(self) {
-        match self {
-            Waiter::Task(task) => worker::unpark(task),
-            Waiter::Thread(thread) => thread.unpark(),
-            Waiter::Foreign(waker) => wake_caught(waker),
+    pub fn wake(self) {
+        match self.0 {
+            Woken::Task(task) => worker::unpark(task),
+            Woken::Thread(thread) => thread.unpark(),
+            Woken::Foreign(waker) => wake_caught(waker),
         }
     }
 }
@@ -105,10 +120,10 @@ pub struct Node {
     /// The waits of which this is one, and its number among them. Null if it is the only one.
     group: *const Group,
     /// Where what it waits for is put, or taken from.
-    pub(crate) place: Cell<*const ()>,
+    pub place: Cell<*const ()>,
     next: Cell<*const Node>,
     /// What it waits for, for the kind of queue that it is in: a number of permits, a reader or a writer…
-    pub(crate) wants: Cell<usize>,
+    pub wants: Cell<usize>,
     previous: Cell<*const Node>,
     number: usize,
 }
@@ -116,18 +131,18 @@ pub struct Node {
 /// A node on a stack, all that a waker on another processor touches on one cache line. Those in futures have no such place: it
 /// would cost each more memory than the node.
 #[repr(align(64))]
-pub(crate) struct OnOneLine(pub(crate) Node);
+pub struct OnOneLine(pub Node);
 
 impl Node {
     /// A wait of whoever puts it into a queue.
     #[inline(always)]
-    pub(crate) fn new(wants: usize) -> Node {
+    pub fn new(wants: usize) -> Node {
         Node::of(None, wants)
     }
 
     /// A wait of `waiter`.
     #[inline(always)]
-    pub(crate) fn of(waiter: Option<Waiter>, wants: usize) -> Node {
+    pub fn of(waiter: Option<Waiter>, wants: usize) -> Node {
         Node {
             told: AtomicU8::new(0),
             waiter: Cell::new(waiter),
@@ -146,13 +161,13 @@ impl Node {
     /// # Safety
     ///
     /// The group outlives the node.
-    pub(crate) unsafe fn in_group(group: *const Group, number: usize) -> Node {
+    pub unsafe fn in_group(group: *const Group, number: usize) -> Node {
         Node { group, number, ..Node::new(0) }
     }
 
     /// Has it wake whoever calls, unless it knows whom to wake.
     #[inline(always)]
-    pub(crate) fn wake_caller(&self) {
+    pub fn wake_caller(&self) {
         let waiter = self.waiter.as_ptr();
         // SAFETY: the node is not in a queue yet, so it is the caller's alone; what is overwritten needs no drop.
         unsafe {
@@ -171,7 +186,7 @@ impl Node {
     /// The right to be told, which its waiter takes for itself: it has found that it need not wait. False if another node
     /// of its group was told.
     #[inline]
-    pub(crate) fn claim(&self) -> bool {
+    pub fn claim(&self) -> bool {
         self.group().is_none_or(Group::claim)
     }
 
@@ -187,18 +202,34 @@ impl Node {
         }
     }
 
+    /// Whether its task waits on `worker`, and will go on there. None if that is not known: a thread, a future, or
+    /// a body that awaits one.
+    ///
+    /// # Safety
+    ///
+    /// The caller has the lock of the queue that the node is in.
+    unsafe fn waits_on(&self, worker: usize) -> Option<bool> {
+        // SAFETY: nobody replaces the waiter without the lock.
+        match unsafe { &*self.waiter.as_ptr() } {
+            Some(Waiter(Woken::Task(task))) if task.task.table().kind == Kind::Thunk && task.is_placed() => {
+                Some(task.worker() == worker)
+            }
+            _ => None,
+        }
+    }
+
     /// Another waiter for the same wait. Under the lock of the queue, while it was not told; returns the old one.
-    pub(crate) fn replace_waiter(&self, waiter: Waiter) -> Option<Waiter> {
+    pub fn replace_waiter(&self, waiter: Waiter) -> Option<Waiter> {
         self.waiter.replace(Some(waiter))
     }
 
     /// True once somebody has told it.
-    pub(crate) fn is_told(&self) -> bool {
+    pub fn is_told(&self) -> bool {
         self.told() != 0
     }
 
     /// What it was told; zero if nothing yet.
-    pub(crate) fn told(&self) -> u8 {
+    pub fn told(&self) -> u8 {
         self.told.load(Ordering::Acquire)
     }
 
@@ -206,18 +237,18 @@ impl Node {
     ///
     /// In the frame of whoever waits: each frame between that and the switch is a return that the processor predicts wrongly.
     #[inline(always)]
-    pub(crate) fn wait(&self, deadline: Option<Instant>, what: What) -> Result<bool, Refused> {
+    pub fn wait(&self, deadline: Option<Instant>, what: What) -> Result<bool, Refused> {
         wait(|| self.is_told(), deadline, what)
     }
 
     /// Waits until told, for `what`, for up to `timeout`; else as [`Node::wait`].
     #[inline]
-    pub(crate) fn wait_for(&self, timeout: Duration, what: What) -> Result<bool, Refused> {
+    pub fn wait_for(&self, timeout: Duration, what: What) -> Result<bool, Refused> {
         wait_for(|| self.is_told(), timeout, what)
     }
 
     /// Parks the running task until told, whatever the fibers say that it runs in.
-    pub(crate) fn park(&self, what: What) {
+    pub fn park(&self, what: What) {
         while !self.is_told() {
             worker::park_for(what);
         }
@@ -225,7 +256,7 @@ impl Node {
 
     /// Waits until told, for a waiter that could not take its node back in time: the waker is between finding the
     /// node and telling it, on another thread, and does not block there.
-    pub(crate) fn wait_out(&self) {
+    pub fn wait_out(&self) {
         while !self.is_told() {
             thread::yield_now();
         }
@@ -237,7 +268,7 @@ impl Node {
     ///
     /// `node` is valid up to this call, which is the only one for it.
     #[inline]
-    pub(crate) unsafe fn tell(node: *const Node, what: u8) -> Waiter {
+    pub unsafe fn tell(node: *const Node, what: u8) -> Waiter {
         // SAFETY: the waiter does not leave before it is told, and its name is taken out before that. One of a group
         // leaves when the group says so, and the group stays until then.
         unsafe {
@@ -256,7 +287,7 @@ impl Node {
     /// # Safety
     ///
     /// As for [`Node::tell`].
-    pub(crate) unsafe fn claim_and_tell(node: *const Node, what: u8) -> Option<Waiter> {
+    pub unsafe fn claim_and_tell(node: *const Node, what: u8) -> Option<Waiter> {
         // SAFETY: the caller's promise. One that cannot be claimed has a waiter that gives up, and leaves when it is told.
         unsafe {
             if (*node).claim() {
@@ -272,11 +303,7 @@ impl Node {
 
 /// Waits until `is_told`, for `what`. False at the deadline; an error if the task is cancelled, or must not block here.
 #[inline(always)]
-pub(crate) fn wait(
-    is_told: impl Fn() -> bool,
-    deadline: Option<Instant>,
-    what: What,
-) -> Result<bool, Refused> {
+pub fn wait(is_told: impl Fn() -> bool, deadline: Option<Instant>, what: What) -> Result<bool, Refused> {
     if let Some(deadline) = deadline {
         return wait_until(is_told, deadline, what);
     }
@@ -307,6 +334,10 @@ fn wait_until(is_told: impl Fn() -> bool, deadline: Instant, what: What) -> Resu
         }
         return Ok(true);
     };
+    if now() >= deadline {
+        worker::charge();
+        return Ok(is_told());
+    }
     task.notes.set_deadline(deadline);
     with_alarm(deadline, || {
         while !is_told() {
@@ -329,7 +360,7 @@ pub(crate) fn block_thread() -> Result<(), Refused> {
 }
 
 /// Whether a thread that is no worker may block here: not inside the poll of a future. A model has no fibers to ask.
-pub(crate) fn may_block() -> Result<(), Refused> {
+pub fn may_block() -> Result<(), Refused> {
     if sinew_sync::MODEL { Ok(()) } else { sinew_fiber::raw::may_await() }
 }
 
@@ -337,38 +368,60 @@ pub(crate) fn may_block() -> Result<(), Refused> {
 pub trait Awaited {
     /// Takes `node` out of the queue that it was pushed into, under the lock. False if it was told, or would have been:
     /// then the wait is over, and it is in no queue either.
-    fn withdraw(&self, node: &Node) -> bool;
+    ///
+    /// # Safety
+    ///
+    /// `node` was pushed into the queue of this very object, or enrolled with it, which has returned
+    /// [`Enrolled::Queued`](crate::case::Enrolled::Queued). It was not withdrawn since; it may have been told.
+    unsafe fn withdraw(&self, node: &Node) -> bool;
 
     /// Gives on what `node` was told that it has, because its waiter unwinds.
-    fn hand_on(&self, node: &Node);
+    ///
+    /// # Safety
+    ///
+    /// `node` was pushed into the queue of this very object, or enrolled with it, and its wait is over: it was told, or
+    /// would have been. That was neither handed on nor [settled](crate::case::Attempt::settle) before.
+    unsafe fn hand_on(&self, node: &Node);
 }
 
 /// A node in a queue, for the time of its wait: it does not stay there on any way out.
 #[must_use = "it waits when it is told to"]
-pub(crate) struct Waiting<'a, A: Awaited> {
+pub struct Waiting<'a, A: Awaited> {
     awaited: &'a A,
     node: &'a Node,
 }
 
 impl<'a, A: Awaited> Waiting<'a, A> {
-    /// `node` was pushed into the queue of `awaited`.
-    pub(crate) fn new(awaited: &'a A, node: &'a Node) -> Waiting<'a, A> {
+    /// The wait of `node` in the queue of `awaited`.
+    ///
+    /// # Safety
+    ///
+    /// `node` was pushed into the queue of `awaited`, or enrolled with it, and nobody else ends its wait: as for
+    /// [`Awaited::withdraw`] and [`Awaited::hand_on`]. It is one of no group: a group says itself when its node was
+    /// told.
+    pub unsafe fn new(awaited: &'a A, node: &'a Node) -> Waiting<'a, A> {
         Waiting { awaited, node }
     }
 
     /// Waits until told, as [`Node::wait`] does. Otherwise the node was not told, and is in no queue any more.
-    pub(crate) fn wait(self, deadline: Option<Instant>, what: What) -> Result<bool, Refused> {
-        self.wait_by(|node| node.wait(deadline, what))
+    pub fn wait(self, deadline: Option<Instant>, what: What) -> Result<bool, Refused> {
+        // SAFETY: `Node::wait` returns true only if the node was told.
+        unsafe { self.wait_by(|node| node.wait(deadline, what)) }
     }
 
     /// The same, by `wait`.
+    ///
+    /// # Safety
+    ///
+    /// `wait` returns `Ok(true)` only if the node was told.
     #[inline(always)]
-    pub(crate) fn wait_by(self, wait: impl FnOnce(&Node) -> Result<bool, Refused>) -> Result<bool, Refused> {
+    pub unsafe fn wait_by(self, wait: impl FnOnce(&Node) -> Result<bool, Refused>) -> Result<bool, Refused> {
         let outcome = wait(self.node);
         let this = ManuallyDrop::new(self);
         match outcome {
             Ok(true) => Ok(true),
-            given_up if this.awaited.withdraw(this.node) => given_up,
+            // SAFETY: the promise of `new`. This is not dropped, so it is not withdrawn twice.
+            given_up if unsafe { this.awaited.withdraw(this.node) } => given_up,
             _ => Ok(true),
         }
     }
@@ -377,35 +430,26 @@ impl<'a, A: Awaited> Waiting<'a, A> {
 impl<A: Awaited> Drop for Waiting<'_, A> {
     /// Only on the way of an unwind.
     fn drop(&mut self) {
-        if !self.awaited.withdraw(self.node) {
-            self.awaited.hand_on(self.node);
+        // SAFETY: the promise of `new`; the wait was not ended otherwise, since that does not drop this. A node that
+        // cannot be withdrawn was told, and nobody has settled that: its waiter unwinds out of the wait.
+        unsafe {
+            if !self.awaited.withdraw(self.node) {
+                self.awaited.hand_on(self.node);
+            }
         }
     }
 }
 
-/// Tells nodes by `tell`, under `lock`, until it returns none, and wakes them without it.
-pub(crate) fn tell_each<Q>(lock: &Mutex<Q>, tell: impl FnMut(&mut Q) -> Option<Waiter>) {
-    tell_each_under(|| lock.lock(), tell);
-}
-
-/// [`tell_each`] with whatever `lock` returns, for the time of a batch.
-pub(crate) fn tell_each_under<G, Q>(lock: impl Fn() -> G, tell: impl FnMut(&mut Q) -> Option<Waiter>)
+/// Tells nodes by `tell`, under what `lock` returns, until it returns none, and wakes them without the lock.
+pub fn tell_each<G, Q>(lock: impl Fn() -> G, tell: impl FnMut(&mut Q) -> Option<Waiter>)
 where
     G: DerefMut<Target = Q>,
 {
-    tell_each_from(lock(), lock, tell);
+    tell_each_from(lock(), lock, tell, Waiter::wake);
 }
 
-/// [`tell_each_under`] for whoever has locked it already.
-pub(crate) fn tell_each_from<G, Q>(queue: G, lock: impl Fn() -> G, tell: impl FnMut(&mut Q) -> Option<Waiter>)
-where
-    G: DerefMut<Target = Q>,
-{
-    tell_each_by(queue, lock, tell, Waiter::wake);
-}
-
-/// [`tell_each_from`] with another way to wake them.
-pub(crate) fn tell_each_by<G, Q>(
+/// [`tell_each`] for a caller that has locked it already, with a way to wake them.
+pub fn tell_each_from<G, Q>(
     mut queue: G,
     lock: impl Fn() -> G,
     mut tell: impl FnMut(&mut Q) -> Option<Waiter>,

@@ -73,6 +73,12 @@ impl<T> Wheel<T> {
         }
     }
 
+    /// Makes the present of a wheel without entries the beginning of time.
+    pub(crate) fn restart(&mut self) {
+        debug_assert_eq!(self.length, 0, "an entry would be in the wrong slot");
+        self.now = 0;
+    }
+
     /// How many entries wait.
     pub(crate) fn len(&self) -> usize {
         self.length

@@ -7,6 +7,7 @@
 //! and given back within one statement of [`Worker`]'s own methods. The thread-local that leads to the worker is
 //! read behind a function that is never inlined.
 
+mod budget;
 mod cores;
 mod finish;
 mod park;
@@ -27,21 +28,22 @@ use crate::core::Core;
 use crate::countdown::Countdowns;
 use crate::counters::raise;
 use crate::cpu;
-use crate::dump::WaitKind;
 use crate::notes::{self, What};
 use crate::pace::Pace;
 use crate::placement::Stopwatch;
 use crate::queues::{Deque, Stealer};
 use crate::ready::Ready;
-use crate::shared::{Inbox, Shared};
+use crate::shared::{Inbox, RuntimeId, Shared};
 use crate::task::Task;
 use crate::timers::Timers;
+use crate::wait_kind::WaitKind;
+use budget::Budget;
+pub use budget::{Prepaid, charge, poll_charge};
+pub(crate) use budget::{begin_poll, end_poll};
 use cores::Left;
 pub(crate) use cores::core_main;
-pub use park::yield_now;
-pub(crate) use park::{
-    Announced, after_some_calls, announce, await_announced, await_for, give_way, park, park_for,
-};
+pub(crate) use park::{Announced, await_announced, await_for, give_way, park, park_for};
+pub use park::{announce, yield_now};
 use search::Backlog;
 pub(crate) use wake::{free, unpark, unpark_turn, wakes};
 
@@ -90,7 +92,9 @@ impl Queues {
 pub(crate) struct Worker {
     index: usize,
     pub(crate) shared: &'static Shared,
+    pub(crate) runtime: RuntimeId,
     inbox: &'static Inbox,
+    timers: &'static Timers,
     queues: Queues,
     /// Tasks that belong to this worker and are ready: they have blocked here, or are pinned.
     ready: Ready,
@@ -109,8 +113,6 @@ pub(crate) struct Worker {
     /// There is a processor for each worker: one that looks for work for a while takes nobody's. Not on a clock that is
     /// moved when all are idle, which is to be soon.
     may_spin: bool,
-    /// The worker's thread has a processor of its own.
-    is_bound: Cell<bool>,
     /// The tick of sysmon at which the worker last looked around.
     tick: Cell<u32>,
     /// How often in a row the worker looked for work for a while, or slept without, and found nothing.
@@ -124,8 +126,16 @@ pub(crate) struct Worker {
     /// The worker that was last handed a task of a kind that is spread.
     next_in_turn: Cell<usize>,
     stopwatch: Stopwatch,
-    /// How many calls were done without a wait in which turn ([`after_some_calls`]).
-    calls: Cell<(u64, u32)>,
+    /// The current budget of calls that need not wait ([`budget`]).
+    budget: Cell<Budget>,
+    /// The poll of a future has begun, and no call in it has met the end of a slice yet.
+    begins_poll: Cell<bool>,
+    /// A call in the present poll is pending because the slice is over.
+    gives_way: Cell<bool>,
+    /// The turn at which the worker looks around next, whatever there is to do here.
+    look_around_at: Cell<u32>,
+    /// How often it has done so.
+    looks: Cell<u32>,
     /// What a park is for that comes through a hook, or a poll that is pending.
     announced: Cell<What>,
     /// The time of the last look at the clock, and the worker's number; what it has counted: published every so many turns.
@@ -190,7 +200,9 @@ impl Worker {
         Worker {
             index,
             shared,
+            runtime: shared.id,
             inbox: &shared.inboxes[index],
+            timers: shared.inboxes[index].timers,
             queues,
             ready: Ready::new(),
             spare: UnsafeCell::default(),
@@ -204,7 +216,6 @@ impl Worker {
             may_spin: shared.base <= cpu::parallelism()
                 && index < shared.base
                 && matches!(shared.clock, Clock::System),
-            is_bound: Cell::new(false),
             tick: Cell::new(0),
             searches_in_vain: Cell::new(0),
             pace: Pace::new(),
@@ -212,7 +223,11 @@ impl Worker {
             lone: Cell::new(0),
             next_in_turn: Cell::new(index),
             stopwatch: Stopwatch::new(),
-            calls: Cell::new((0, 0)),
+            budget: Cell::new(Budget::first()),
+            begins_poll: Cell::new(false),
+            gives_way: Cell::new(false),
+            look_around_at: Cell::new(0),
+            looks: Cell::new(0),
             announced: Cell::new(What::of(WaitKind::Await)),
             stamp: Cell::new(notes::stamp(shared.clock.coarse(), index)),
             // A worker that had this index before has counted as well.
@@ -231,21 +246,6 @@ impl Worker {
 
     pub(crate) fn inbox(&self) -> &'static Inbox {
         self.inbox
-    }
-
-    /// Gives the worker's thread, which calls, a processor of its own.
-    pub(crate) fn bind(&self, cpu: usize) {
-        cpu::pin(cpu);
-        self.is_bound.set(true);
-    }
-
-    /// Lets the worker's thread run on any processor, if there is a reactor: who talks to this process through sockets
-    /// needs one as well, and the system knows best who runs where.
-    fn unbind_for_reactor(&self) {
-        if self.is_bound.get() && self.shared.has_reactor() {
-            cpu::unpin();
-            self.is_bound.set(false);
-        }
     }
 
     #[inline(always)]
@@ -372,7 +372,7 @@ impl Worker {
 
     /// The time-outs that are put off until the worker looks at its timers, and those.
     pub(crate) fn countdowns(&self) -> (&'static Countdowns, &'static Timers) {
-        (&self.inbox.own.countdowns, &self.inbox.timers)
+        (&self.inbox.own.countdowns, self.timers)
     }
 
     #[inline(always)]

@@ -1,17 +1,15 @@
-//! What happens when there is no memory for one more stack. The tests use the addresses of their process up, so they run
-//! one after the other.
+//! What happens when there is no memory for one more stack. The tests use the addresses of their process up, so they are
+//! a program of their own and run one after the other.
 #![cfg(not(any(loom, shuttle)))]
-
-#[path = "support/mod.rs"]
-mod support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use sinew_chan::chan::oneshot;
 use sinew_fiber::{Stack, StackError, StackSize};
-use sinew_sched::chan::oneshot;
 use sinew_sched::{Runtime, spawn, yield_now};
+use sinew_test_kit::runtimes as support;
 use support::Watchdog;
 
 const SIZE: StackSize = StackSize::Custom(StackSize::MOST);

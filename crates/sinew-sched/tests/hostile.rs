@@ -1,5 +1,6 @@
 //! Safe code that does what it should not: destructors, wakers, hooks and handles in the wrong place. Nothing of it may
-//! break the scheduler or leave what was borrowed.
+//! break the scheduler or leave what was borrowed. A program of its own, because a test uses the addresses of the process up
+//! and replaces its panic hook.
 #![cfg(not(any(loom, shuttle)))]
 
 use std::cell::Cell;

@@ -1,13 +1,13 @@
-//! Joins under load: every task ends once, every result arrives whole, once, and is dropped once.
+//! Joins under load: every task ends once, every result arrives whole, once, and is dropped once. A program of its own,
+//! because a test counts the stacks and slots that the process has in use.
 #![cfg(not(any(loom, shuttle)))]
-
-mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sinew_sched::{JoinHandle, Runtime, sleep, spawn, spawn_future, yield_now};
+use sinew_test_kit::runtimes as support;
 use support::{Counted, SEED, Tally, Watchdog, next, rounds, with_runtimes};
 
 #[test]

@@ -1,17 +1,16 @@
-//! What goes on while a worker is stuck.
-
-mod support;
+//! What goes on while a worker is stuck. A program of its own, because a test waits until no thread of the process gets up.
 
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use sinew_sched::chan::oneshot;
+use sinew_chan::chan::oneshot;
 use sinew_sched::{
     Builder, Events, JoinHandle, ManualClock, Runtime, Sysmon, now, sleep, sleep_async, spawn, spawn_future,
     task, yield_now,
 };
+use sinew_test_kit::runtimes as support;
 use support::{rounds, sleeps, spin_until, wait_for_ticks, with_runtime};
 
 /// A runtime whose sysmon is quick, so that tests are.

@@ -7,7 +7,7 @@ mod deadlock;
 
 use std::time::Duration;
 
-use sinew_sched::blocking;
+use sinew_io::blocking;
 
 fn main() {
     deadlock::is_certain(

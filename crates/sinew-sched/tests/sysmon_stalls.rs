@@ -1,14 +1,15 @@
-//! What is reported of tasks that keep their workers.
-
-mod support;
+//! What is reported of tasks that keep their workers. A program of its own, because stalls are told by times so short that
+//! other tests of the process would cause some.
 
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
+use sinew_chan::chan::oneshot;
 use sinew_fiber::Generator;
-use sinew_sched::{Builder, Diagnostic, Runtime, Stall, Sysmon, task, yield_now};
+use sinew_sched::{Builder, Diagnostic, Runtime, Stall, Sysmon, TaskState, task, yield_now};
+use sinew_test_kit::runtimes as support;
 use support::{Watchdog, wait_for_ticks, with_runtime};
 
 /// A runtime that reports stalls soon, and what it reports.
@@ -41,6 +42,14 @@ fn reads_for_long(reader: &mut impl Read) -> u8 {
     byte[0]
 }
 
+/// Calls `body` while a task that has to run on the same worker is ready.
+fn with_a_task_behind<T>(body: impl FnOnce() -> T) -> T {
+    let behind = task().pinned().spawn(|| ());
+    let result = body();
+    behind.join().unwrap();
+    result
+}
+
 fn names(stall: &Stall, function: &str) -> bool {
     stall.backtrace.iter().any(|frame| frame.function.as_deref().is_some_and(|name| name.contains(function)))
 }
@@ -51,7 +60,8 @@ fn a_task_that_computes_is_reported_with_its_name_and_where_it_is() {
     with_runtime(builder, |runtime| {
         let over = Arc::new(AtomicBool::new(false));
         let until = over.clone();
-        let task = runtime.task().name("cruncher").spawn(move || computes_for_long(&until));
+        let task =
+            runtime.task().name("cruncher").spawn(move || with_a_task_behind(|| computes_for_long(&until)));
         let stall = reports.recv().unwrap();
         over.store(true, Ordering::Release);
         assert_eq!((stall.task, stall.name.as_deref()), (task.id(), Some("cruncher")), "{stall}");
@@ -64,13 +74,88 @@ fn a_task_that_computes_is_reported_with_its_name_and_where_it_is() {
     });
 }
 
+/// Sysmon looks often enough to report each of them, and does report one with a task behind it.
+#[test]
+fn a_task_that_computes_alone_is_not_reported_and_one_with_a_task_behind_it_is_once() {
+    for workers in [1, 2] {
+        let (builder, reports) = reporting(workers, |sysmon| sysmon);
+        with_runtime(builder, |runtime| {
+            let over = Arc::new(AtomicBool::new(false));
+            let until = over.clone();
+            let alone = runtime.task().name("alone").spawn(move || computes_for_long(&until));
+            wait_for_ticks(100); // ten of which are the threshold
+            if workers > 1 {
+                // What an idle worker takes does not wait.
+                (0..20).for_each(|n| assert_eq!(runtime.run(move || n).unwrap(), n));
+            }
+            over.store(true, Ordering::Release);
+            alone.join().unwrap();
+
+            let (over, next) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+            let (until, until_next) = (over.clone(), next.clone());
+            let task = runtime.task().name("in the way").spawn(move || {
+                with_a_task_behind(|| computes_for_long(&until));
+                with_a_task_behind(|| computes_for_long(&until_next));
+            });
+            let mut of_task = reports.iter().inspect(|stall| assert_eq!(stall.task, task.id(), "{stall}"));
+            let stall = of_task.find(|stall| names(stall, "computes_for_long")).unwrap();
+            assert!(stall.to_string().contains("others wait behind it"), "{stall}");
+            wait_for_ticks(100);
+            over.store(true, Ordering::Release);
+            wait_for_ticks(100);
+            next.store(true, Ordering::Release);
+            task.join().unwrap();
+            let again = reports.try_iter().find(|stall| names(stall, "computes_for_long"));
+            assert!(again.is_none(), "{again:?}");
+        });
+    }
+}
+
+/// A body that others wake goes to its worker's inbox.
+#[test]
+fn a_task_that_keeps_a_woken_body_waiting_is_reported() {
+    let (builder, reports) = reporting(1, |sysmon| sysmon.temporary_workers(0));
+    with_runtime(builder, |runtime| {
+        let (wake, mut woken) = oneshot::channel();
+        let body = runtime.spawn(move || woken.recv().unwrap());
+        support::spin_until(|| runtime.dump().tasks.iter().any(|task| task.state == TaskState::Parked));
+        let over = Arc::new(AtomicBool::new(false));
+        let until = over.clone();
+        let task = runtime.task().name("in the way").spawn(move || computes_for_long(&until));
+        wait_for_ticks(100);
+        assert!(reports.try_recv().is_err(), "nobody waits for the worker");
+        wake.send(7).unwrap();
+        let stall = reports.recv().unwrap();
+        assert_eq!(stall.task, task.id(), "{stall}");
+        over.store(true, Ordering::Release);
+        task.join().unwrap();
+        assert_eq!(body.join().unwrap(), 7);
+    });
+}
+
+#[test]
+fn a_task_behind_which_work_waits_that_no_other_worker_takes_is_reported() {
+    let (builder, reports) = reporting(1, |sysmon| sysmon.temporary_workers(0));
+    with_runtime(builder, |runtime| {
+        let over = Arc::new(AtomicBool::new(false));
+        let until = over.clone();
+        let task = runtime.task().name("in the way").spawn(move || computes_for_long(&until));
+        let behind = runtime.spawn(|| 7);
+        let stall = reports.recv().unwrap();
+        assert_eq!(stall.task, task.id(), "{stall}");
+        over.store(true, Ordering::Release);
+        task.join().unwrap();
+        assert_eq!(behind.join().unwrap(), 7);
+    });
+}
+
 /// The system call goes on when it was interrupted, with what it was waiting for.
 #[test]
 fn a_task_in_a_system_call_is_reported_and_does_not_notice() {
     let (builder, reports) = reporting(1, |sysmon| sysmon);
     with_runtime(builder, |runtime| {
         let (mut reader, mut writer) = std::io::pipe().unwrap();
-        let task = runtime.spawn(move || reads_for_long(&mut reader));
+        let task = runtime.spawn(move || with_a_task_behind(|| reads_for_long(&mut reader)));
         let stall = reports.recv().unwrap();
         writer.write_all(&[7]).unwrap();
         assert!(names(&stall, "reads_for_long"), "{stall}");
@@ -94,7 +179,7 @@ fn a_task_that_does_nothing_but_switch_fibers_is_reported() {
                     }
                 })
                 .unwrap();
-                numbers.take_while(|_| !until.load(Ordering::Acquire)).count()
+                with_a_task_behind(|| numbers.take_while(|_| !until.load(Ordering::Acquire)).count())
             });
             // The first is told, and maybe others, which are interrupted elsewhere.
             if round == 0 {
@@ -120,7 +205,7 @@ fn there_is_one_report_for_a_place_however_many_tasks_stall_there() {
         let stalls = |runtime: &Runtime, function: fn(&AtomicBool) -> u64| {
             let over = Arc::new(AtomicBool::new(false));
             let until = over.clone();
-            let task = runtime.spawn(move || function(&until));
+            let task = runtime.spawn(move || with_a_task_behind(|| function(&until)));
             (task, over)
         };
         #[inline(never)]
@@ -190,7 +275,8 @@ fn without_a_signal_there_is_a_report_without_a_backtrace() {
     with_runtime(builder, |runtime| {
         let over = Arc::new(AtomicBool::new(false));
         let until = over.clone();
-        let task = runtime.task().name("silent").spawn(move || computes_for_long(&until));
+        let task =
+            runtime.task().name("silent").spawn(move || with_a_task_behind(|| computes_for_long(&until)));
         let stall = reports.recv().unwrap();
         over.store(true, Ordering::Release);
         assert_eq!((stall.task, stall.name.as_deref()), (task.id(), Some("silent")));
@@ -212,9 +298,8 @@ fn a_hook_that_panics_does_not_end_sysmon() {
         for count in 1..4 {
             let reported = calls.clone();
             let task = runtime.task().name(format!("task {count}"));
-            task.spawn(move || support::spin_until(|| reported.load(Ordering::Acquire) == count))
-                .join()
-                .unwrap();
+            let stalls = move || support::spin_until(|| reported.load(Ordering::Acquire) == count);
+            task.spawn(move || with_a_task_behind(stalls)).join().unwrap();
         }
     });
 }

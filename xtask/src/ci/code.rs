@@ -115,7 +115,7 @@ fn quoted(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// `tokens` without the items under `#[cfg(test)]` (alone or within `all(..)`) that have a body.
+/// `tokens` without the items, fields and statements under a `#[cfg(..)]` that holds in tests only.
 pub(super) fn without_tests<'a>(tokens: &[Token<'a>]) -> Vec<Token<'a>> {
     let mut kept = Vec::new();
     let mut at = 0;
@@ -131,50 +131,115 @@ pub(super) fn without_tests<'a>(tokens: &[Token<'a>]) -> Vec<Token<'a>> {
     kept
 }
 
-/// The length of a `#[cfg(..test..)]` at the start.
+/// The length of a `#[cfg(..)]` at the start that holds in tests only.
 fn test_attribute(tokens: &[Token<'_>]) -> Option<usize> {
-    let text = |at: usize| tokens.get(at).map(|token| token.text);
-    if (text(0), text(1), text(2)) != (Some("#"), Some("["), Some("cfg")) {
+    let start: Vec<&str> = tokens.iter().take(4).map(|token| token.text).collect();
+    if start != ["#", "[", "cfg", "("] {
         return None;
     }
-    let length = tokens.iter().position(|token| token.text == "]")? + 1;
-    let condition = &tokens[..length];
-    let has = |word| condition.iter().any(|token| token.text == word);
-    (has("test") && !has("not") && !has("any")).then_some(length)
+    let end = tokens.iter().position(|token| token.text == "]")?;
+    only_in_tests(&tokens[4..end - 1]).then_some(end + 1)
 }
 
-/// The length of the item at the start: up to its closing brace, or its semicolon if it has no body.
-fn item(tokens: &[Token<'_>]) -> usize {
+/// True if a condition of `cfg` implies `test`.
+fn only_in_tests(condition: &[Token<'_>]) -> bool {
+    match condition {
+        [word] => word.text == "test",
+        [word, _open, arguments @ .., _close] => match word.text {
+            "all" => split_at_commas(arguments).into_iter().any(only_in_tests),
+            "any" => split_at_commas(arguments).into_iter().all(only_in_tests),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// The parts of `tokens` between the commas outside of brackets.
+fn split_at_commas<'t, 's>(tokens: &'t [Token<'s>]) -> Vec<&'t [Token<'s>]> {
+    let mut depth = 0_usize;
+    let parts = tokens.split(|token| {
+        match token.text {
+            "(" => depth += 1,
+            ")" => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && token.text == ","
+    });
+    parts.filter(|part| !part.is_empty()).collect()
+}
+
+/// The length of the item, statement or field at the start: up to its closing brace or its semicolon,
+/// for a field up to its comma; never past the end of the block that it is in.
+pub(super) fn item(tokens: &[Token<'_>]) -> usize {
+    let is_field = is_field(tokens);
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate() {
         match token.text {
-            "{" => depth += 1,
-            "}" => {
-                depth = depth.saturating_sub(1);
-                if depth == 0 {
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" | "}" if depth == 0 => return at,
+            ")" | "]" | "}" => {
+                depth -= 1;
+                if depth == 0 && token.text == "}" {
                     return at + 1;
                 }
             }
             ";" if depth == 0 => return at + 1,
+            "," if depth == 0 && is_field => return at + 1,
             _ => {}
         }
     }
     tokens.len()
 }
 
+/// True for `name: ..` and `name, ..`, with or without a visibility.
+fn is_field(tokens: &[Token<'_>]) -> bool {
+    let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
+    let name = match (text(0), text(1)) {
+        ("pub", "(") => tokens.iter().position(|token| token.text == ")").map_or(0, |at| at + 1),
+        ("pub", _) => 1,
+        _ => 0,
+    };
+    text(name).chars().all(is_word) && [":", ","].contains(&text(name + 1))
+}
+
 /// Every path that begins with one of `roots`, spelled out (`use std::{a, b::c}` is `std::a` and
 /// `std::b::c`), and the line that it is on.
 pub(super) fn paths(tokens: &[Token<'_>], roots: &[&str]) -> Vec<(String, usize)> {
     let mut found = Vec::new();
-    for (at, token) in tokens.iter().enumerate() {
+    let mut at = 0;
+    while let Some(token) = tokens.get(at) {
         // `a::std` is a path of its own; `::std` is the same as `std`.
         let is_inner = at >= 2 && tokens[at - 1].text == "::" && is_name(tokens[at - 2].text);
         let is_path = tokens.get(at + 1).is_some_and(|next| next.text == "::");
         if roots.contains(&token.text) && is_path && !is_inner {
-            path(tokens, at, "", &mut found);
+            at = path(tokens, at, "", &mut found);
+        } else {
+            at += 1;
         }
     }
-    found
+    found.into_iter().map(|spelled| (spelled.path, spelled.line)).collect()
+}
+
+/// The paths that the `use` items outside of all blocks import, each with the name that it gets.
+pub(super) fn imports(tokens: &[Token<'_>]) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    let mut depth = 0_usize;
+    while let Some(token) = tokens.get(at) {
+        at += 1;
+        match token.text {
+            "{" => depth += 1,
+            "}" => depth = depth.saturating_sub(1),
+            "use" if depth == 0 => at = path(tokens, at, "", &mut found),
+            _ => {}
+        }
+    }
+    let named = |spelled: Spelled<'_>| {
+        let last = spelled.path.trim_end_matches("::self").rsplit("::").next().unwrap_or_default();
+        let name = spelled.alias.unwrap_or(last).to_owned();
+        (spelled.path, name)
+    };
+    found.into_iter().map(named).collect()
 }
 
 /// True for a word that a path can contain; false for marks and for keywords before a path.
@@ -182,9 +247,16 @@ fn is_name(text: &str) -> bool {
     text.chars().all(is_word) && !["use", "as", "in", "return", "mut"].contains(&text)
 }
 
+/// A path spelled out, and the name after its `as`.
+struct Spelled<'a> {
+    path: String,
+    line: usize,
+    alias: Option<&'a str>,
+}
+
 /// Spells out the path (or `use` tree) at `at`; the position behind it.
-fn path(tokens: &[Token<'_>], mut at: usize, prefix: &str, found: &mut Vec<(String, usize)>) -> usize {
-    let mut spelled = prefix.to_owned();
+fn path<'a>(tokens: &[Token<'a>], mut at: usize, prefix: &str, found: &mut Vec<Spelled<'a>>) -> usize {
+    let mut path_so_far = prefix.to_owned();
     while let Some(token) = tokens.get(at) {
         if token.text == "{" {
             at += 1;
@@ -192,32 +264,40 @@ fn path(tokens: &[Token<'_>], mut at: usize, prefix: &str, found: &mut Vec<(Stri
                 if tokens[at].text == "," {
                     at += 1;
                 } else {
-                    at = path(tokens, at, &spelled, found);
+                    at = path(tokens, at, &path_so_far, found);
                 }
             }
             return at + 1;
         }
-        spelled += token.text;
+        path_so_far += token.text;
         let line = token.line;
         at += 1;
         if tokens.get(at).is_some_and(|next| next.text == "::") {
-            spelled += "::";
+            path_so_far += "::";
             at += 1;
             // A turbofish or a comparison ends the path of names.
             if tokens.get(at).is_some_and(|next| next.text == "<") {
-                found.push((spelled.trim_end_matches("::").to_owned(), line));
+                let path = path_so_far.trim_end_matches("::").to_owned();
+                found.push(Spelled { path, line, alias: None });
                 return at + 1;
             }
         } else {
-            found.push((spelled, line));
-            // `name as other` within a tree.
-            if tokens.get(at).is_some_and(|next| next.text == "as") {
-                at += 2;
-            }
+            let alias = alias(&tokens[at..]);
+            at += if alias.is_some() { 2 } else { 0 };
+            found.push(Spelled { path: path_so_far, line, alias });
             return at;
         }
     }
     at
+}
+
+/// The name in an `as name` at the start; `as a::path`, of a cast, is none.
+fn alias<'a>(tokens: &[Token<'a>]) -> Option<&'a str> {
+    match tokens {
+        [keyword, _, next, ..] if keyword.text == "as" && next.text == "::" => None,
+        [keyword, name, ..] if keyword.text == "as" => Some(name.text),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -263,14 +343,48 @@ mod tests {
     }
 
     #[test]
+    fn a_cast_to_a_type_with_a_path_hides_no_path() {
+        assert_eq!(spelled("<std::a::B as std::c::D>::e()"), ["std::a::B", "std::c::D"]);
+    }
+
+    #[test]
+    fn imports_have_the_names_that_they_get() {
+        let source = "pub use a::{B, c::{self, D as E}}; mod f { use g::H; } use a as i;";
+        let found = imports(&tokens(source));
+        let pairs: Vec<(&str, &str)> =
+            found.iter().map(|(path, name)| (path.as_str(), name.as_str())).collect();
+        assert_eq!(pairs, [("a::B", "B"), ("a::c::self", "c"), ("a::c::D", "E"), ("a", "i")]);
+    }
+
+    fn kept(source: &str) -> String {
+        let kept: Vec<&str> = without_tests(&tokens(source)).into_iter().map(|token| token.text).collect();
+        kept.join(" ")
+    }
+
+    #[test]
     fn test_modules_are_left_out_and_what_follows_is_kept() {
         let source = "a #[cfg(test)] mod tests { fn f() { {} } } b #[cfg(all(test, not_loom))] mod more; c";
-        let all = tokens(source);
-        let kept: Vec<&str> = without_tests(&all).into_iter().map(|token| token.text).collect();
-        assert_eq!(kept, ["a", "b", "c"]);
+        assert_eq!(kept(source), "a b c");
+    }
+
+    #[test]
+    fn a_condition_is_of_tests_if_it_implies_them() {
+        assert_eq!(kept("#[cfg(all(not(any(loom, shuttle)), test))] mod a; b"), "b");
+        assert_eq!(kept("#[cfg(any(test, all(test, loom)))] mod a; b"), "b");
+        for condition in ["not(test)", "any(test, loom)", "all(not(test), unix)", "feature = \"test\""] {
+            assert!(kept(&format!("#[cfg({condition})] mod a; b")).ends_with("mod a ; b"), "{condition}");
+        }
+    }
+
+    #[test]
+    fn fields_and_statements_of_tests_end_where_they_end() {
         assert_eq!(
-            without_tests(&tokens("#[cfg(not(test))] mod a;")).len(),
-            tokens("#[cfg(not(test))] mod a;").len()
+            kept("struct S { a: A, #[cfg(test)] pub(super) b: B, c: C } d"),
+            "struct S { a : A , c : C } d"
         );
+        assert_eq!(kept("S { #[cfg(test)] a, b } c"), "S { b } c");
+        assert_eq!(kept("enum E { A, #[cfg(test)] B } c"), "enum E { A , } c");
+        assert_eq!(kept("{ #[cfg(test)] f(S { a })?; b }"), "{ b }");
+        assert_eq!(kept("{ #[cfg(test)] impl<A, B> S<A, B> {} c }"), "{ c }");
     }
 }

@@ -1,25 +1,43 @@
-//! Two rules about what a crate may name, checked on the source text.
+//! Four rules about what a crate may name, checked on the source text.
 //!
 //! - Only sinew-sync names std's atomics, locks and threads, loom or shuttle; everybody else goes through
 //!   it, or a model checker would not see them. Tests, examples and the tools outside `crates/` may.
 //! - `unsafe` stays in the crates that own stacks and memory; every other crate root forbids it.
+//! - No library prints with a macro that panics if standard output or standard error fails: reports go through
+//!   `sinew_fiber::raw::report`, which counts what is lost. (sinew-sync runs models, whose counts the test harness captures.)
+//! - The modules of a crate name each other only downwards, by the layers in ARCHITECTURE.md: see `layers`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::code::{paths, tokens, without_tests};
-use super::{Broken, Ran};
+use super::{Broken, Ran, layers};
 use crate::workspace;
 
 /// The crate that names what nobody else may.
 const SYNC: &str = "sinew-sync";
 
+/// The crate that is used by tests only.
+const TEST_KIT: &str = "sinew-test-kit";
+
 /// The crates that may use `unsafe`.
-const UNSAFE: [&str; 5] = ["sinew-sync", "sinew-fiber", "sinew-sched", "sinew-wasm", "sinew-wasm-seam"];
+const UNSAFE: [&str; 8] = [
+    "sinew-sync",
+    "sinew-fiber",
+    "sinew-sched",
+    "sinew-chan",
+    "sinew-io",
+    "sinew-wasm",
+    "sinew-wasm-seam",
+    TEST_KIT,
+];
 
 /// What all may name of `std::sync` and `std::thread`: it neither blocks nor orders anything.
 const HARMLESS: [&str; 5] =
     ["sync::Arc", "sync::Weak", "thread::panicking", "thread::LocalKey", "thread::AccessError"];
+
+/// Macros that panic if what they print cannot be written.
+const PRINTING: [&str; 5] = ["print", "println", "eprint", "eprintln", "dbg"];
 
 pub(super) fn check() -> Result<Ran, Broken> {
     let mut faults = Vec::new();
@@ -32,9 +50,12 @@ pub(super) fn check() -> Result<Ran, Broken> {
             files += 1;
             let source = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
             let shown = workspace::shown(&file);
-            if is_library && name != SYNC && is_production(&folder, &file) {
+            if is_library && ![SYNC, TEST_KIT].contains(&name.as_str()) && is_production(&folder, &file) {
                 faults.extend(forbidden_names(&source).into_iter().map(|(path, line)| {
                     format!("{shown}:{line}: names {path}; take it from sinew_sync, so that models see it")
+                }));
+                faults.extend(printing_macros(&source).into_iter().map(|(name, line)| {
+                    format!("{shown}:{line}: {name}! panics if nobody reads it; use sinew_fiber::raw::report, or writeln!")
                 }));
             }
             if !UNSAFE.contains(&name.as_str()) {
@@ -49,6 +70,7 @@ pub(super) fn check() -> Result<Ran, Broken> {
             }
         }
     }
+    faults.extend(layers::faults()?);
     faults.iter().for_each(|fault| println!("{fault}"));
     match faults.len() {
         0 => Ok(Ran::new(files, format!("{files} files"))),
@@ -57,7 +79,7 @@ pub(super) fn check() -> Result<Ran, Broken> {
 }
 
 /// True for a file under `src/` that is not a file of tests.
-fn is_production(folder: &Path, file: &Path) -> bool {
+pub(super) fn is_production(folder: &Path, file: &Path) -> bool {
     let Ok(inside) = file.strip_prefix(folder.join("src")) else { return false };
     !inside.iter().any(|part| part == "tests" || part == "tests.rs")
 }
@@ -80,6 +102,15 @@ fn forbidden_names(source: &str) -> Vec<(String, usize)> {
         }
     });
     found
+}
+
+/// The macros in `source`, tests left out, that print and panic if they cannot.
+fn printing_macros(source: &str) -> Vec<(&str, usize)> {
+    let tokens = without_tests(&tokens(source));
+    let calls = tokens.windows(3).filter(|call| {
+        PRINTING.contains(&call[0].text) && call[1].text == "!" && ["(", "[", "{"].contains(&call[2].text)
+    });
+    calls.map(|call| (call[0].text, call[0].line)).collect()
 }
 
 fn unsafe_lines(source: &str) -> Vec<usize> {
@@ -114,6 +145,14 @@ mod tests {
             use std::sync::Arc; // std::sync::Mutex\n\
             #[cfg(test)] mod tests { use std::sync::Mutex; }";
         assert_eq!(names(source), Vec::<String>::new());
+    }
+
+    #[test]
+    fn macros_that_panic_when_they_cannot_print_are_found_outside_of_tests_and_comments() {
+        let source = "/// println!(\"\")\nfn f() { std::eprintln!(\"{x}\"); writeln!(out, \"println!\") }\n\
+            #[cfg(test)] mod tests { fn f() { println!(); } }\nfn g() { print!(\"x\") }";
+        assert_eq!(printing_macros(source), [("eprintln", 2), ("print", 4)]);
+        assert!(printing_macros("fn print(x: bool) { if print != x {} }").is_empty());
     }
 
     #[test]

@@ -8,14 +8,18 @@ use std::time::Duration;
 use super::{Broken, Ran};
 use crate::bench;
 use crate::process::{self, End, Finished, Show, cargo};
-use crate::report::{Tests, artifacts, models as model_lines};
+use crate::report::{Tests, artifacts, failures, models as model_lines};
 use crate::workspace;
 
 /// The crates that a model checker builds: those whose protocols it explores, and nothing above them.
-const MODELLED: [&str; 3] = ["sinew-sync", "sinew-fiber", "sinew-sched"];
+const MODELLED: [&str; 5] = ["sinew-sync", "sinew-fiber", "sinew-sched", "sinew-chan", "sinew-io"];
 
 /// Those that are modelled under shuttle only: loom has no references to trait objects.
 const MODELLED_AT_RANDOM: [&str; 1] = ["sinew-kernel"];
+
+/// The crates whose dependencies take longer to build than all of ours: wasmtime, and the runtimes that are measured beside
+/// ours.
+const HEAVY: [&str; 2] = ["sinew-wasm-seam", "sinew-bench"];
 
 /// No example and no demo takes this long; one that does hangs.
 const PROGRAM_LIMIT: Duration = Duration::from_secs(120);
@@ -34,20 +38,29 @@ pub(super) fn formatting() -> Result<Ran, Broken> {
 }
 
 pub(super) fn clippy() -> Result<Ran, Broken> {
+    let mut packages = vec!["--workspace"];
+    HEAVY.iter().for_each(|package| packages.extend(["--exclude", package]));
+    lint(&packages)
+}
+
+/// Clippy for these packages.
+fn lint(packages: &[&str]) -> Result<Ran, Broken> {
     needs_component("clippy", "clippy")?;
-    let mut command = cargo([
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--all-features",
-        "--message-format=json-render-diagnostics",
-        "--",
-        "-Dwarnings",
-    ]);
+    let mut command =
+        cargo(["clippy", "--all-targets", "--all-features", "--message-format=json-render-diagnostics"]);
+    command.args(packages).args(["--", "-Dwarnings"]);
     let finished = process::run(&mut command, Show::Stderr)?;
     must_succeed(&finished, "mend what clippy reports above; an `#[allow]` needs a reason beside it")?;
     let targets = artifacts(finished.lines()).len();
     Ok(Ran::new(targets, format!("{targets} targets")))
+}
+
+pub(super) fn heavy() -> Result<Ran, Broken> {
+    let packages: Vec<&str> = HEAVY.iter().flat_map(|package| ["--package", package]).collect();
+    let linted = lint(&packages)?;
+    let mut command = cargo(["test", "--no-fail-fast"]);
+    let tested = test(command.args(&packages))?;
+    Ok(Ran { what: format!("{}, {}", linted.what, tested.what), ..tested })
 }
 
 pub(super) fn docs() -> Result<Ran, Broken> {
@@ -62,8 +75,8 @@ pub(super) fn docs() -> Result<Ran, Broken> {
 }
 
 pub(super) fn tests() -> Result<Ran, Broken> {
-    let adapters = "sinew-sched/futures-io,sinew-sched/hyper,sinew-kernel/tracing";
-    test(&mut cargo([
+    let adapters = "sinew-io/futures-io,sinew-io/hyper,sinew-kernel/tracing";
+    let mut command = cargo([
         "test",
         "--workspace",
         "--features",
@@ -72,11 +85,20 @@ pub(super) fn tests() -> Result<Ran, Broken> {
         "--bins",
         "--tests",
         "--no-fail-fast",
-    ]))
+    ]);
+    without_heavy(&mut command);
+    // Stress is for optimised builds: here each path is taken some times.
+    test(command.env("SINEW_STRESS", "0.05"))
 }
 
 pub(super) fn doctests() -> Result<Ran, Broken> {
-    test(&mut cargo(["test", "--workspace", "--exclude", "sinew-docs", "--doc", "--no-fail-fast"]))
+    let mut command = cargo(["test", "--workspace", "--exclude", "sinew-docs", "--doc", "--no-fail-fast"]);
+    without_heavy(&mut command);
+    test(&mut command)
+}
+
+fn without_heavy(command: &mut Command) {
+    HEAVY.iter().for_each(|package| _ = command.args(["--exclude", package]));
 }
 
 /// Stack switching and unwinding differ with optimisation, so the debug run does not stand for this one; and what is done by the
@@ -87,6 +109,8 @@ pub(super) fn release_tests() -> Result<Ran, Broken> {
         "--profile=release-test",
         "--package=sinew-fiber",
         "--package=sinew-sched",
+        "--package=sinew-chan",
+        "--package=sinew-io",
         "--package=sinew-kernel",
         "--lib",
         "--tests",
@@ -99,7 +123,8 @@ pub(super) fn test(command: &mut Command) -> Result<Ran, Broken> {
     let finished = process::run(command, Show::Everything)?;
     let tests = Tests::count(finished.lines());
     if !finished.end.is_success() {
-        return Err(Broken { remedy: "mend the tests that failed above".to_owned(), tests });
+        let remedy = "mend the tests that failed above".to_owned();
+        return Err(Broken { remedy, tests, failures: failures(finished.lines()) });
     }
     Ok(Ran { amount: tests.passed, what: format!("{tests} in {} programs", tests.programs), tests })
 }
@@ -108,7 +133,7 @@ pub(super) fn models() -> Result<Ran, Broken> {
     let mut total = Ran::new(0, String::new());
     for checker in ["loom", "shuttle"] {
         let target = Path::new("target").join(checker);
-        let mut command = cargo(["test", "--release", "--lib", "--no-fail-fast"]);
+        let mut command = cargo(["test", "--profile=release-test", "--lib", "--no-fail-fast"]);
         for name in workspace::existing(&MODELLED) {
             command.args(["--package", name]);
         }
@@ -134,7 +159,7 @@ pub(super) fn models() -> Result<Ran, Broken> {
             } else {
                 format!("these models ran no execution under {checker}: {}", idle.join(", "))
             };
-            return Err(Broken { remedy, tests: total.tests });
+            return Err(Broken { remedy, tests: total.tests, failures: failures(finished.lines()) });
         }
         let executions: u64 = found.iter().map(|(_, runs)| runs).sum();
         let separator = if total.what.is_empty() { "" } else { "; " };
@@ -148,28 +173,22 @@ pub(super) fn examples() -> Result<Ran, Broken> {
     let mut names = Vec::new();
     for folder in workspace::crates() {
         let package = folder.file_name().expect("a folder has a name").to_string_lossy().into_owned();
-        for file in workspace::entries(&folder.join("examples")) {
-            let is_example = file.extension().is_some_and(|extension| extension == "rs");
-            let Some(name) = file.file_stem().filter(|_| is_example).map(|name| name.to_string_lossy())
-            else {
-                continue;
-            };
+        let files = workspace::entries(&folder.join("examples"));
+        let sources: Vec<_> =
+            files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "rs")).collect();
+        if sources.is_empty() {
+            continue;
+        }
+        must_succeed(
+            &process::run(
+                &mut cargo(["build", "--quiet", "--package", &package, "--all-features", "--examples"]),
+                Show::Everything,
+            )?,
+            &format!("make the examples of {package} build"),
+        )?;
+        for source in sources {
+            let name = source.file_stem().expect("a source file has a name").to_string_lossy();
             println!("-- {package} {name}");
-            must_succeed(
-                &process::run(
-                    &mut cargo([
-                        "build",
-                        "--quiet",
-                        "--package",
-                        &package,
-                        "--all-features",
-                        "--example",
-                        &name,
-                    ]),
-                    Show::Everything,
-                )?,
-                &format!("make the example {name} of {package} build"),
-            )?;
             prints_and_succeeds(
                 &mut cargo(["run", "--quiet", "--package", &package, "--all-features", "--example", &name]),
                 &format!("the example {name} of {package}"),

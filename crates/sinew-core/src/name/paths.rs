@@ -68,6 +68,11 @@ impl<V: Copy + Ord + fmt::Debug> PathTable<V> {
         self.paths.unregister(path)
     }
 
+    /// Who has registered just `path`, whatever is mounted there.
+    pub fn lookup(&self, path: &str) -> Option<V> {
+        self.paths.lookup(path)
+    }
+
     /// Mounts `target` at `point`; refused if something is mounted just there.
     pub fn mount(&mut self, point: Path, target: V) -> Result<(), NameTaken<V>> {
         self.mounts.register(point, target)
@@ -158,6 +163,7 @@ mod tests {
         assert_eq!(table.resolve("/a"), Some(Resolved::Mount { target: 9, rest: "" }));
         assert_eq!(table.resolve("/a/b"), Some(Resolved::Mount { target: 9, rest: "/b" }));
         assert_eq!(table.resolve("/c"), Some(Resolved::Exact(3)));
+        assert_eq!([table.lookup("/a"), table.lookup("/a/c")], [Some(1), None], "the mount is not asked");
         assert_eq!(table.unmount("/a"), Some(9));
         assert_eq!(table.resolve("/a/b"), Some(Resolved::Exact(2)));
     }

@@ -8,14 +8,14 @@ use super::names::PATH_SIZE;
 use super::{DecodeError, Fault, SystemPayload};
 use crate::{ActorId, Kind, NameError, Path};
 
-/// Register a path.
+/// Register a path, for the actor that sends this.
 ///
 /// 136 bytes: `path [128] @0`, `actor u64 @128`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NsRegister {
     /// The path.
     pub path: Path,
-    /// Who is to have it.
+    /// Who is to have it: the sender.
     pub actor: ActorId,
 }
 
@@ -93,14 +93,14 @@ impl SystemPayload for NsList {
     }
 }
 
-/// Mount an actor: it is to have all paths at and below a point.
+/// Mount the actor that sends this: it is to have all paths at and below a point.
 ///
 /// 136 bytes: `point [128] @0`, `target u64 @128`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NsMount {
     /// Where.
     pub point: Path,
-    /// Whom.
+    /// Whom: the sender.
     pub target: ActorId,
 }
 
@@ -117,7 +117,7 @@ impl SystemPayload for NsMount {
     }
 }
 
-/// Undo a mount.
+/// Undo a mount of the actor that sends this.
 ///
 /// 128 bytes: `point [128] @0`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -149,9 +149,9 @@ pub enum NsStatus {
     NotFound = -1,
     /// -2: somebody has it.
     Exists = -2,
-    /// -3: there is no room for another.
+    /// -3: there is no room: a list is longer than the answer, which has its first lines.
     Full = -3,
-    /// -4: the request is malformed.
+    /// -4: the request is malformed, or is for an actor other than its sender.
     Invalid = -4,
 }
 
@@ -190,7 +190,8 @@ impl NsReply {
         NsReply { status, actor, data: Vec::new() }
     }
 
-    /// The same answer with `data`: for a list, a line `path=id` for each path.
+    /// The same answer with `data`: for a list, a line `path=id` for each path, with the id as one decimal number
+    /// ([`ActorId::as_u64`]).
     pub fn with_data(self, data: impl Into<Vec<u8>>) -> Result<NsReply, DataTooLong> {
         let data = data.into();
         match data.len() > NsReply::MAX_DATA {

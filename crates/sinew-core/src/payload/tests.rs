@@ -34,7 +34,7 @@ fn paths() -> impl Strategy<Value = Path> {
 fn reasons() -> impl Strategy<Value = ExitReason> {
     let texts = || "\\PC{0,30}";
     prop_oneof![
-        select(vec![0, 1, 3, 5, 6]).prop_map(|code| ExitReason::from_code(code).unwrap()),
+        select(vec![0, 1, 3, 5, 6, 7]).prop_map(|code| ExitReason::from_code(code).unwrap()),
         texts().prop_map(|text: String| ExitReason::Limit(text.into())),
         (texts(), texts(), texts()).prop_map(|(message, location, chain)| Failure {
             message,
@@ -255,7 +255,7 @@ fn numbers_that_stand_for_nothing_are_refused_by_name() {
         other => panic!("{other}"),
     };
     assert_eq!(number(Log::decode(&laid_out(272, &[(0, &[4])])).unwrap_err()), ("level", 4));
-    assert_eq!(number(Exit::decode(&laid_out(16, &[(8, &[7])])).unwrap_err()), ("reason", 7));
+    assert_eq!(number(Exit::decode(&laid_out(16, &[(8, &[8])])).unwrap_err()), ("reason", 8));
     assert_eq!(number(NsReply::decode(&laid_out(1048, &[(0, &[1])])).unwrap_err()), ("status", 1));
     let size = NsReply::decode(&laid_out(1048, &[(16, &[1, 4])])).unwrap_err();
     assert_eq!(

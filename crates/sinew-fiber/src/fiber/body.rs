@@ -17,15 +17,36 @@ use std::ptr;
 
 use sinew_core::{Bindings, Signal};
 
-use super::Fiber;
+use super::{BodyResult, Fiber};
 use crate::bindings;
 use crate::builder::Builder;
+use crate::faults;
 use crate::memory::{Stack, StackError};
+use crate::raised::Raised;
 use crate::record::{Home, Record, below};
 use crate::switch::{self, Entry};
+use crate::terminal::classify;
 use crate::thread;
-use crate::unwind::classify;
-use crate::value::{IntoValue, Value};
+use crate::value::Value;
+
+impl Builder {
+    /// Creates the fiber. The body gets the value of the first resume, and returns a value or a
+    /// `Result` of one: see [`BodyResult`].
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory for the stack, or the custom size is out of range.
+    #[inline]
+    #[track_caller]
+    pub fn build<F, R>(self, body: F) -> Result<Fiber, StackError>
+    where
+        F: FnOnce(Value) -> R + 'static,
+        R: BodyResult,
+    {
+        // SAFETY: a body that borrows nothing.
+        unsafe { Fiber::with_borrowing_body(self, body) }
+    }
+}
 
 impl Fiber {
     /// A new fiber whose body may borrow.
@@ -39,9 +60,9 @@ impl Fiber {
     pub(crate) unsafe fn with_borrowing_body<F, R>(options: Builder, body: F) -> Result<Fiber, StackError>
     where
         F: FnOnce(Value) -> R,
-        R: IntoValue,
+        R: BodyResult,
     {
-        thread::prepare();
+        faults::prepare();
         let stack = Stack::take(options.stack)?;
         if size_of::<F>() > stack.size() / 8 || align_of::<F>() > stack.size() / 8 {
             let body = Box::new(body);
@@ -63,7 +84,7 @@ impl Fiber {
     unsafe fn place<F, R>(options: Builder, stack: Stack, body: F) -> Fiber
     where
         F: FnOnce(Value) -> R,
-        R: IntoValue,
+        R: BodyResult,
     {
         let record = Record::place_in(&stack);
         let place = below::<F>(record.cast());
@@ -109,7 +130,7 @@ unsafe fn drop_body<F>(body: *mut ()) {
 unsafe extern "C" fn run_body<F, R>(record: *mut ()) -> !
 where
     F: FnOnce(Value) -> R,
-    R: IntoValue,
+    R: BodyResult,
 {
     // SAFETY: `place` gave us the record, which outlives the stack's use.
     let record = unsafe { &*record.cast::<Record>() };
@@ -117,14 +138,11 @@ where
     // SAFETY: the body is where `place` put it, and nobody reads it again: `body` was reset just now.
     let body = unsafe { below::<F>(ptr::from_ref(record).cast_mut().cast()).read() };
     let argument = record.value.take().expect("a fiber is started with a value");
-    let outcome = catch_unwind(AssertUnwindSafe(|| body(argument).into_value()));
+    let outcome = catch_unwind(AssertUnwindSafe(|| body(argument).into_outcome()));
     let (signal, value) = match outcome {
-        Ok(value) => (Signal::Ok, value),
-        Err(payload) => {
-            let raised = classify(record, payload);
-            record.trace.set(raised.trace);
-            (raised.signal, raised.value)
-        }
+        Ok(Ok(value)) => (Signal::Ok, value),
+        Ok(Err(raised)) => ended_by(record, returned_error(record, raised)),
+        Err(payload) => ended_by(record, classify(record, payload)),
     };
     record.put(value);
     record.own_status.set(signal.into());
@@ -132,4 +150,18 @@ where
     // SAFETY: the resumer is suspended in `enter` or `propagate`. Nothing on this stack has a destructor to
     // run any more: what was moved into `record` is all there is.
     unsafe { switch::leave(record.resumer.get()) }
+}
+
+/// Completes the signal that a body returned instead of raising it.
+#[cold]
+fn returned_error(record: &Record, raised: Raised) -> Raised {
+    let raised = raised.only_terminal();
+    let trace = raised.trace.or_else(|| Some(record.capture_trace(record.created)));
+    Raised { trace, ..raised }
+}
+
+/// Keeps the trace of the signal that ended `record`, and returns the rest.
+fn ended_by(record: &Record, raised: Raised) -> (Signal, Value) {
+    record.trace.set(raised.trace);
+    (raised.signal, raised.value)
 }

@@ -9,9 +9,9 @@ use sinew_core::{Signal, Status};
 use super::Fiber;
 use crate::control::Cancelled;
 use crate::quarantine;
+use crate::raised::Raised;
 use crate::record::{Delivery, Record, Scope};
 use crate::thread;
-use crate::unwind::Raised;
 use crate::value::Value;
 
 impl Fiber {

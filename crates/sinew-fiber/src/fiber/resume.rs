@@ -5,19 +5,20 @@ use std::ptr;
 
 use sinew_core::{Signal, Status};
 
-use super::{Fiber, MAX_DEPTH};
-use crate::error::{Operation, Reason, Refused};
+use super::{Fiber, Stop};
+use crate::outside::take_interrupts;
+use crate::raised::Raised;
 use crate::record::{Delivery, Record, Scope};
+use crate::refused::{MAX_DEPTH, Operation, Reason, Refused};
 use crate::switch;
+use crate::terminal::unwind;
 use crate::thread::{self, Slot};
-use crate::trace::Trace;
-use crate::unwind::{self, Raised};
 use crate::value::{IntoValue, Value};
-use crate::wait::take_interrupts;
 
 impl Fiber {
-    /// Starts or continues the fiber, and says with which signal it stopped. The value is the argument of
-    /// the body, or the result of the operation on which the fiber had stopped.
+    /// Starts or continues the fiber, and returns the signal and the value with which it stopped.
+    /// `value` is the argument of the body, or the result of the operation on which the fiber had
+    /// stopped.
     ///
     /// If the fiber stopped together with fibers that it had resumed, the innermost gets the value.
     ///
@@ -31,7 +32,7 @@ impl Fiber {
     /// or if the chain would be too deep.
     #[inline(always)]
     #[track_caller]
-    pub fn resume(&self, value: impl IntoValue) -> Result<Signal, Refused> {
+    pub fn resume(&self, value: impl IntoValue) -> Result<Stop<'_>, Refused> {
         let value = value.into_value();
         let slot = thread::slot();
         let me = slot.get();
@@ -44,7 +45,7 @@ impl Fiber {
             (thread::slot(), leaf) // `prepare` may have switched
         };
         self.enter(slot, me, leaf);
-        Ok(self.stopped(me))
+        Ok(Stop::new(self, self.stopped(me)))
     }
 
     /// True if the fiber, alone, can be resumed by `me`, and nothing is in the way: the common case.
@@ -65,9 +66,9 @@ impl Fiber {
             && (record.task.get() == me.task.get() || record.bind(me))
     }
 
-    /// Continues the fiber with an error: the innermost of the fibers that are stopped here raises `value` at
-    /// once. Says, like [`resume`](Fiber::resume), how the fiber stopped after that: it may have caught
-    /// the error and gone on. A new fiber ends without having run.
+    /// Continues the fiber with an error: the innermost of the fibers that are stopped here raises
+    /// `value` at once. Returns, like [`resume`](Fiber::resume), how the fiber stopped after that:
+    /// it may have caught the error and gone on. A new fiber ends without having run.
     ///
     /// An error that the body does not catch and the fiber's mask does not either is the caller's as well, as
     /// with `resume`: put [`Mask::ERROR`](sinew_core::Mask::ERROR) into the mask of what you mean to cancel, or drop it instead.
@@ -77,18 +78,18 @@ impl Fiber {
     /// As for [`resume`](Fiber::resume), and if one of the fibers that are stopped here is inside a
     /// [`shield`](crate::shield).
     #[track_caller]
-    pub fn cancel(&self, value: impl IntoValue) -> Result<Signal, Refused> {
+    pub fn cancel(&self, value: impl IntoValue) -> Result<Stop<'_>, Refused> {
         let value = value.into_value();
         let me = thread::slot().get();
         take_interrupts(me);
         self.admit(me, Operation::Cancel)?;
         let record = self.record();
         if record.leaf().is_shielded_within(record) {
-            return Err(self.refuse(Operation::Cancel, Reason::Shielded));
+            return Err(record.refuse(Operation::Cancel, Reason::Shielded));
         }
         if record.status() == Status::New {
             self.link(me);
-            record.trace.set(Some(Trace::capture(record, Location::caller())));
+            record.trace.set(Some(record.capture_trace(Location::caller())));
             self.unlink(me);
             self.end_unstarted(value);
         } else {
@@ -96,7 +97,7 @@ impl Fiber {
             leaf.delivery.set(Delivery::Error);
             self.enter(thread::slot(), me, leaf);
         }
-        Ok(self.stopped(me))
+        Ok(Stop::new(self, self.stopped(me)))
     }
 
     /// Like [`resume`](Fiber::resume), but a terminal signal that the mask does not catch is returned
@@ -166,10 +167,10 @@ impl Fiber {
     }
 
     /// Checks all that may speak against resuming, cancelling or propagating from the fiber.
-    pub(crate) fn admit(&self, me: &Record, operation: Operation) -> Result<(), Refused> {
+    pub(super) fn admit(&self, me: &Record, operation: Operation) -> Result<(), Refused> {
         let record = self.record();
         let status = record.status();
-        let refused = |reason| Err(self.refuse(operation, reason));
+        let refused = |reason| Err(record.refuse(operation, reason));
         if !status.can_resume() || status == Status::Alive {
             return refused(Reason::Status);
         }
@@ -187,24 +188,19 @@ impl Fiber {
     }
 
     /// True if the fiber was first resumed by another task than that of `me`.
-    pub(crate) fn belongs_elsewhere(&self, me: &Record) -> bool {
+    pub(super) fn belongs_elsewhere(&self, me: &Record) -> bool {
         let theirs = self.record().belongs_to.get();
         theirs != 0 && theirs != me.belongs_to.get()
     }
 
-    #[cold]
-    fn refuse(&self, operation: Operation, reason: Reason) -> Refused {
-        Refused::new(operation, self.record().label(), self.status(), reason)
-    }
-
     #[inline(always)]
-    pub(crate) fn link(&self, me: &Record) {
+    pub(super) fn link(&self, me: &Record) {
         self.record().parent.set(me);
         me.child.set(self.record);
     }
 
     #[inline(always)]
-    pub(crate) fn unlink(&self, me: &Record) {
+    pub(super) fn unlink(&self, me: &Record) {
         self.record().parent.set(ptr::null());
         me.child.set(ptr::null());
     }
@@ -227,10 +223,10 @@ impl Fiber {
     /// mask does not catch is the resumer's as well.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn stopped(&self, me: &Record) -> Signal {
+    pub(super) fn stopped(&self, me: &Record) -> Signal {
         let signal = self.signal();
         if self.escapes(signal) {
-            unwind::unwind(me, self.take_raised());
+            unwind(me, self.take_raised());
         }
         signal
     }
@@ -287,7 +283,7 @@ impl Record {
 
     /// Gives `self`, which keeps its status, its place below `above`.
     #[inline]
-    pub(crate) fn hang_below(&self, above: &Record) {
+    pub(super) fn hang_below(&self, above: &Record) {
         self.depth.set(above.depth.get().saturating_add(1));
         self.enter_task_of(above);
         let mut inherited = above.scope();

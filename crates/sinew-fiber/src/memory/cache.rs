@@ -7,8 +7,11 @@
 //! # Protocol
 //!
 //! A bin is cells of one thread; nothing in it is shared, and the pool's lock orders what passes from one
-//! thread to another. Slots `0..length` are present, oldest first. `idle` is the low-water mark, as in the
-//! pool: [`trim`] decommits the bottom `idle` slots and hands them to the pool.
+//! thread to another. Slots `0..length` are present, oldest first.
+//!
+//! Only the owning thread empties a bin. A trim asks all threads to, by a count ([`ask`]) that each compares with the last
+//! one that it has seen when it has nothing else to do ([`is_asked`]): a scheduler's workers do before they sleep. The count
+//! is ordered with nothing: a thread that sees it late is asked late.
 //!
 //! A bin is closed (capacity zero, nothing in it) until its thread first misses, and again once the thread
 //! is ending: opening it registers the destructor that empties all bins at the end of the thread. A closed
@@ -22,6 +25,7 @@
 use std::cell::Cell;
 
 use sinew_sync::capacity;
+use sinew_sync::statics::{AtomicU64, Ordering};
 
 use super::error::StackError;
 use super::pool::{Backing, Pool};
@@ -37,6 +41,8 @@ pub(crate) const CAPACITY: usize = capacity(64, 2);
 thread_local! {
     static CACHE: [Bin; BINS] = const { [const { Bin::closed() }; BINS] };
     static AT_THREAD_EXIT: CloseAll = const { CloseAll };
+    /// The last of [`ASKED`] that the thread has emptied its cache for.
+    static SEEN: Cell<u64> = const { Cell::new(0) };
 }
 
 /// The cached slot of bin `index` that was given back last.
@@ -69,10 +75,40 @@ pub(crate) fn give(store: &Store, index: usize, slot: Slot) {
     });
 }
 
-/// Decommits what has idled in the calling thread's bin `index` since the previous call.
-pub(crate) fn trim(store: &Store, index: usize) -> usize {
-    let idled = CACHE.with(|bins| bins[index].take_idle());
-    store.pool.retire(idled)
+/// How often all threads were asked to empty their caches.
+static ASKED: AtomicU64 = AtomicU64::new(0);
+
+/// Asks all threads to [`empty`] their caches when they have nothing else to do.
+pub fn ask() {
+    ASKED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// True if the calling thread was asked to empty its cache, and has not since.
+#[inline(never)]
+pub fn is_asked() -> bool {
+    ASKED.load(Ordering::Relaxed) != SEEN.get()
+}
+
+/// Decommits the stacks in the calling thread's cache, and gives them to all. Answers the bytes.
+#[inline(never)]
+pub fn empty() -> usize {
+    SEEN.set(ASKED.load(Ordering::Relaxed));
+    let mut bytes = 0;
+    for index in 0..BINS {
+        let slots = CACHE.with(|bins| bins[index].take_oldest(bins[index].length.get()));
+        if !slots.is_empty() {
+            let pool = &registry::standard(index).pool;
+            bytes += pool.retire(slots);
+            pool.renew();
+        }
+    }
+    bytes
+}
+
+/// True if the calling thread's cache has no stack.
+#[inline(never)]
+pub fn is_empty() -> bool {
+    CACHE.with(|bins| bins.iter().all(|bin| bin.length.get() == 0))
 }
 
 /// How many slots the calling thread's bin `index` holds.
@@ -106,26 +142,19 @@ impl Drop for CloseAll {
 /// A thread's free slots of one size.
 struct Bin {
     length: Cell<usize>,
-    idle: Cell<usize>,
     capacity: Cell<usize>,
     slots: [Cell<Option<Slot>>; CAPACITY],
 }
 
 impl Bin {
     const fn closed() -> Bin {
-        Bin {
-            length: Cell::new(0),
-            idle: Cell::new(0),
-            capacity: Cell::new(0),
-            slots: [const { Cell::new(None) }; CAPACITY],
-        }
+        Bin { length: Cell::new(0), capacity: Cell::new(0), slots: [const { Cell::new(None) }; CAPACITY] }
     }
 
     #[inline]
     fn pop(&self) -> Option<Slot> {
         let left = self.length.get().checked_sub(1)?;
         self.length.set(left);
-        self.idle.set(self.idle.get().min(left));
         self.slots[left].take()
     }
 
@@ -165,13 +194,6 @@ impl Bin {
         }
     }
 
-    /// Takes out what nobody has reached since the previous call, and starts the next period.
-    fn take_idle(&self) -> Vec<Slot> {
-        let idled = self.take_oldest(self.idle.get());
-        self.idle.set(self.length.get());
-        idled
-    }
-
     /// Hands everything to the pool.
     fn flush<B: Backing>(&self, pool: &Pool<B>) {
         pool.give(self.take_oldest(self.length.get()));
@@ -185,7 +207,6 @@ impl Bin {
             self.slots[index - count].swap(&self.slots[index]);
         }
         self.length.set(length - count);
-        self.idle.set(self.idle.get().saturating_sub(count));
         oldest
     }
 }

@@ -7,16 +7,18 @@
 //! - [`slab`]: one mapping cut into slots of one shape, and their guards;
 //! - [`pool`]: the free slots of one shape, shared by all threads;
 //! - [`registry`]: which pools there are; [`usage`] and [`trim`] walk over them;
+//! - [`idle`]: after which time, and how much at once, [`trim_idle`] gives back;
 //! - [`cache`]: a few free slots of the standard stack sizes for each thread, without a lock;
 //! - [`stack`] and [`linear`]: what owns a slot and gives it back, [`Stack`] and [`Memory`].
 //!
 //! `valgrind` is in builds for that tool only and tells it where stacks lie.
 //!
 //! A take goes down this list as far as it has to (cache, pool, slab, system) and a drop comes back up to
-//! the cache. Nothing is unmapped while the process lives; [`trim`] gives back the pages of what idles.
+//! the cache. Nothing is unmapped while the process lives; [`trim`] and [`trim_idle`] give back the pages of what idles.
 
-mod cache;
+pub(crate) mod cache;
 mod error;
+mod idle;
 mod linear;
 mod pool;
 mod registry;
@@ -27,7 +29,8 @@ pub(crate) mod sys;
 mod valgrind;
 
 pub use error::StackError;
+pub use idle::Idle;
 pub use linear::Memory;
-pub use registry::{Usage, trim, usage};
+pub use registry::{Usage, tell_of_trims_by, trim, trim_idle, usage};
 pub use slab::GuardKind;
 pub use stack::{Stack, StackSize};

@@ -6,10 +6,14 @@
 //! list nor what hangs on it grows with the number of fibers. These are the process's own singletons, which
 //! no model runs; what the pools do is modelled in theirs.
 
+use std::time::Duration;
+
+use sinew_core::Instant;
 use sinew_sync::statics::{Mutex, OnceLock};
 
 use super::cache;
 use super::error::StackError;
+use super::idle::{Idle, Idling};
 use super::pool::Pool;
 use super::slab::{GuardKind, Guards, Mapped, Shape, Slot};
 use super::stack::STANDARD_SIZES;
@@ -91,7 +95,7 @@ pub struct Usage {
     pub in_use: usize,
     /// Slots that are not in use, most of them never touched.
     pub free: usize,
-    /// How guards are made; markers until the kernel has refused one.
+    /// How guards are made: by markers, if they work in this process and the kernel has refused none.
     pub guards: GuardKind,
 }
 
@@ -108,14 +112,42 @@ pub fn usage() -> Usage {
     usage
 }
 
-/// Gives back the memory of free stacks that nobody has needed since the previous call, in the shared pools
-/// and in the calling thread's cache, and answers how many bytes that was.
+/// Gives the memory of all free stacks and linear memories back to the system, and answers how many bytes that was. What is
+/// taken is never touched.
 ///
-/// A program that calls it every few seconds keeps the stacks that it uses and loses the peak that it had
-/// once. What is taken is never touched.
+/// The next tasks and fibers fault these pages in again: call it after a peak, not every few seconds.
+///
+/// Each thread has up to 64 free stacks of each standard size for itself, which only it gives back: the calling thread at
+/// once, workers of a scheduler before they next sleep, for which those that sleep are woken. These bytes are not in the
+/// answer. Any other thread keeps its own until it ends or calls this.
+///
+/// Page tables go as well where no stack of a slab, of up to 4,096, is taken.
 pub fn trim() -> usize {
-    all()
-        .into_iter()
-        .map(|store| store.bin.map_or(0, |index| cache::trim(store, index)) + store.pool.trim())
-        .sum()
+    cache::ask();
+    TELL.get().into_iter().for_each(|tell| tell());
+    let own = cache::empty();
+    own + all().into_iter().map(|store| store.pool.trim()).sum::<usize>()
+}
+
+/// Has [`trim`] call `tell`, which wakes the threads that [empty](cache::empty) their caches when they have nothing else to
+/// do; the first that is set stays.
+pub fn tell_of_trims_by(tell: fn()) {
+    let _ = TELL.set(tell);
+}
+
+static TELL: OnceLock<fn()> = OnceLock::new();
+
+/// Gives the memory of stacks back that nobody has needed for `idle_time`, some at a time: to be called now and then, by
+/// anyone; `now` is a time of one clock for the whole process. Says when there may be more to do.
+pub fn trim_idle(now: Instant, idle_time: Duration) -> Idle {
+    static IDLING: Mutex<Idling> = Mutex::new(Idling::new());
+    let mut idling = IDLING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    match idling.not_due(now, idle_time) {
+        Some(idle) => idle,
+        None => {
+            let stores = all();
+            let pools: Vec<&Pool<Mapped>> = stores.iter().map(|store| &store.pool).collect();
+            idling.trim(&pools, now, idle_time)
+        }
+    }
 }

@@ -13,7 +13,7 @@
 //!
 //! A [`Slot`] is the only name of its usable bytes and its guard: it cannot be copied, a [`Slab`] makes each
 //! once, and whoever has it may do anything with these bytes. Slots of a slab do not overlap (each lies
-//! within one stride of its own), so two slots never concern the same memory. A slab is never unmapped: a
+//! within one stride of its own), so two slots never concern the same memory. A slab is never unmapped, at most mapped anew: a
 //! quarantined stack stays where it is for as long as the process lives, and a handle that outlives its
 //! fiber still points to mapped memory. What is idle is decommitted, so an old slab costs addresses only.
 //!
@@ -24,7 +24,9 @@
 //! dear for each. Markers in the page tables are tried first; they leave the slab one
 //! mapping. A kernel that does not know them (before 6.13), or that refuses them on locked memory, answers
 //! with an error, and from then on the process makes its guards with `mprotect`, which splits the slab: two
-//! mappings for each slot. [`Guards`] counts these, and refuses at four fifths of `vm.max_map_count`,
+//! mappings for each slot. An emulator of the kernel (qemu's user mode) may answer zero to any advice and do nothing, so
+//! the answer is not enough: before the first guard of the process, [`sys::guard_faults`] has the kernel read a page
+//! with a marker. If that does not fail, the process makes all of its guards with `mprotect`. [`Guards`] counts these, and refuses at four fifths of `vm.max_map_count`,
 //! because at the limit itself `malloc` fails.
 //!
 //! Its atomics are statistics of their own, ordered with nothing: a thread that reads an old kind
@@ -32,11 +34,12 @@
 //! the `mprotect` and returned by another when that fails, so that it never falls below what is held. There
 //! is nothing between them to model; who owns a slot is modelled in the pool.
 
+use std::io;
 use std::num::NonZero;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use sinew_sync::statics::{AtomicBool, AtomicUsize, Ordering};
+use sinew_sync::statics::{AtomicBool, AtomicUsize, OnceLock, Ordering};
 
 use super::pool::{Backing, Refused};
 use super::sys;
@@ -184,6 +187,16 @@ impl Slab {
         Slab { first: NonNull::without_provenance(first), stride: 1, slots, made: 0 }
     }
 
+    /// The same slab, with no slot made. Only whoever has all of its slots, or makes none, may have both.
+    pub(crate) fn anew(&self) -> Slab {
+        Slab { first: self.first, stride: self.stride, slots: self.slots, made: 0 }
+    }
+
+    /// The address of the first slot.
+    pub(crate) fn first_address(&self) -> usize {
+        self.first.addr().get()
+    }
+
     /// How many slots the slab has, made or not.
     pub(crate) fn slots(&self) -> usize {
         self.slots
@@ -222,12 +235,19 @@ const MAPPINGS_FOR_EACH: usize = 2;
 impl Guards {
     /// The guards of this process.
     pub(crate) fn of_process() -> &'static Guards {
-        static GUARDS: Guards = Guards::new(GuardKind::Markers);
-        &GUARDS
+        static GUARDS: OnceLock<Guards> = OnceLock::new();
+        // SAFETY: the probe passes a page of its own that has nothing in it.
+        GUARDS.get_or_init(|| Guards::probed(|start, bytes| unsafe { sys::install_guard(start, bytes) }))
+    }
+
+    /// Guards that begin with markers if those that `install_marker` installs work in this process.
+    fn probed(install_marker: impl FnOnce(NonNull<u8>, usize) -> io::Result<()>) -> Guards {
+        let markers = sys::guard_faults(install_marker);
+        Guards::new(if markers { GuardKind::Markers } else { GuardKind::Protected })
     }
 
     /// Guards that begin with `kind`.
-    const fn new(kind: GuardKind) -> Guards {
+    fn new(kind: GuardKind) -> Guards {
         Guards {
             protected: AtomicBool::new(matches!(kind, GuardKind::Protected)),
             one_by_one: AtomicBool::new(cfg!(valgrind)), // which does not know the call
@@ -235,7 +255,7 @@ impl Guards {
         }
     }
 
-    /// The kind that the next guard will be; markers until the kernel has refused one.
+    /// The kind of the next guard: markers, if they work in this process and the kernel has refused none.
     pub(crate) fn kind(&self) -> GuardKind {
         if self.protected.load(Ordering::Relaxed) { GuardKind::Protected } else { GuardKind::Markers }
     }
@@ -365,5 +385,19 @@ impl Backing for Mapped {
         // SAFETY: the slot owns its usable bytes, whole pages of its slab; a pool decommits only slots that
         // it has taken out of its lists, of which nobody needs the content.
         if bytes > 0 && unsafe { sys::decommit(slot.start(), self.shape.usable) } { bytes } else { 0 }
+    }
+
+    fn renews(&self) -> bool {
+        // Guards of the other kind are counted, for each slot once. Valgrind knows where stacks lie from their first use.
+        self.guards.kind() == GuardKind::Markers && !cfg!(valgrind)
+    }
+
+    fn renew(&self, slab: &Slab) -> bool {
+        let offset = match self.shape.side {
+            Side::Below => self.shape.guard,
+            Side::Above => 0,
+        };
+        // SAFETY: the mapping begins that far below the first slot, as `Slab::map` has put it, and the caller has all slots.
+        unsafe { sys::reserve_again(slab.first.sub(offset), slab.stride * slab.slots) }
     }
 }

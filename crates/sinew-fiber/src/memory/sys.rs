@@ -1,10 +1,11 @@
 //! The Linux calls under slabs: nothing above this file maps, advises, protects or probes memory.
 //!
-//! Safe functions here cannot break memory that they are not given: [`reserve`] makes a mapping of its own
-//! and `mincore` only writes to our buffer. The others say what their caller has to own.
+//! Safe functions here cannot break memory that they are not given: [`reserve`] and [`guard_faults`] make mappings of
+//! their own and `mincore` only writes to our buffer. The others say what their caller has to own.
 
 use std::io;
 use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
 
 use sinew_sync::statics::OnceLock;
@@ -61,6 +62,25 @@ pub(crate) fn reserve(bytes: usize) -> io::Result<NonNull<u8>> {
     Ok(NonNull::new(start.cast()).expect("the kernel maps nothing at address zero unasked"))
 }
 
+/// Maps what [`reserve`] mapped once more, at the same place: pages, page tables and guards are gone. False if the system
+/// refused, and then nothing may be mapped there.
+///
+/// # Safety
+///
+/// `start` and `bytes` are those of one `reserve`, and nobody needs what is there.
+pub(crate) unsafe fn reserve_again(start: NonNull<u8>, bytes: usize) -> bool {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+    let address = start.as_ptr().cast();
+    // SAFETY: the caller owns exactly this mapping and gives its content up.
+    let mapped = unsafe { libc::mmap(address, bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+    if mapped == libc::MAP_FAILED {
+        return false;
+    }
+    // SAFETY: as in `reserve`.
+    unsafe { libc::madvise(address, bytes, libc::MADV_NOHUGEPAGE) };
+    true
+}
+
 /// Unmaps what [`reserve`] mapped.
 ///
 /// # Safety
@@ -79,6 +99,25 @@ pub(crate) unsafe fn release(start: NonNull<u8>, bytes: usize) {
 pub(crate) unsafe fn install_guard(start: NonNull<u8>, bytes: usize) -> io::Result<()> {
     // SAFETY: the caller owns these pages and has nothing in them.
     succeeded(unsafe { libc::madvise(start.as_ptr().cast(), bytes, MADV_GUARD_INSTALL) })
+}
+
+/// True if an access to a page faults after `install` has made it a guard. The result of `install` alone does not show that:
+/// an emulator may answer zero to advice that it does not know.
+///
+/// The kernel makes the access: to write a byte of the guard into a pipe, it has to read the byte, and answers `EFAULT` if
+/// it cannot. Where there is no page or no descriptor for that, nothing is shown, and the answer is false.
+pub(crate) fn guard_faults(install: impl FnOnce(NonNull<u8>, usize) -> io::Result<()>) -> bool {
+    let bytes = page_size();
+    let Ok(page) = reserve(bytes) else { return false };
+    let faults = install(page, bytes).is_ok()
+        && io::pipe().is_ok_and(|(_reader, writer)| {
+            // SAFETY: the descriptor is open, and the kernel, not this process, reads the byte, which is in our page.
+            let written = unsafe { libc::write(writer.as_raw_fd(), page.as_ptr().cast(), 1) };
+            written < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT)
+        });
+    // SAFETY: the page was reserved above, and nobody else knows it.
+    unsafe { release(page, bytes) };
+    faults
 }
 
 /// Installs guards of `bytes` at many places, by one call into the kernel. Says at how many of them, from the first on.
@@ -188,4 +227,32 @@ fn probe(range: Range<usize>, mut each: impl FnMut(usize) -> bool) {
 /// The result of a call that answers zero or sets errno.
 fn succeeded(status: libc::c_int) -> io::Result<()> {
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::stack_support::pass_in_child;
+
+    #[test]
+    fn a_guard_is_believed_only_if_the_kernel_cannot_read_it() {
+        assert!(!guard_faults(|_, _| Ok(())), "an emulator that answers zero to any advice");
+        assert!(!guard_faults(|_, _| Err(io::ErrorKind::InvalidInput.into())));
+        // SAFETY: the probe owns the page and has nothing in it.
+        assert!(guard_faults(|start, bytes| unsafe { protect(start, bytes) }));
+    }
+
+    #[test]
+    fn probing_a_guard_leaves_no_descriptor_and_no_mapping_behind() {
+        pass_in_child(module_path!(), "probing_a_guard_leaves_no_descriptor_and_no_mapping_behind", || {
+            let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+            let mapped =
+                || std::fs::read_to_string("/proc/self/statm").unwrap().split(' ').next().map(str::to_owned);
+            let before = (descriptors(), mapped());
+            for _ in 0..1000 {
+                assert!(!guard_faults(|_, _| Ok(())));
+            }
+            assert_eq!((descriptors(), mapped()), before);
+        });
+    }
 }

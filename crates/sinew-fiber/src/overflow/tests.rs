@@ -3,7 +3,6 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::Output;
 
-use sinew_core::NodeId;
 use sinew_sync::statics::{AtomicBool, AtomicUsize, Ordering};
 
 use super::*;
@@ -22,7 +21,7 @@ fn describe(address: usize) -> Option<Overflowed> {
         name_length: name.len(),
         id: 12,
         size: 16 << 10,
-        actor: ActorId::NOBODY,
+        tag: None,
     })
 }
 
@@ -47,7 +46,7 @@ fn disable_alternate_stack() {
 }
 
 fn child(test: &str, body: fn()) -> Output {
-    run_in_child(&format!("overflow::tests::{test}"), body)
+    run_in_child(module_path!(), test, body)
 }
 
 fn stderr(output: &Output) -> String {
@@ -209,7 +208,7 @@ fn a_thread_keeps_the_alternate_stack_that_it_has_if_it_is_large_enough() {
 
 #[test]
 fn a_thread_frees_the_alternate_stack_that_it_was_given() {
-    pass_in_child("overflow::tests::a_thread_frees_the_alternate_stack_that_it_was_given", || {
+    pass_in_child(module_path!(), "a_thread_frees_the_alternate_stack_that_it_was_given", || {
         let is_mapped = |address: usize| {
             std::fs::read_to_string("/proc/self/maps").unwrap().lines().any(|line| {
                 let (start, rest) = line.split_once('-').unwrap();
@@ -230,32 +229,32 @@ fn a_thread_frees_the_alternate_stack_that_it_was_given() {
     });
 }
 
-fn line_about(is_task: bool, name: &str, id: u64, size: usize, actor: ActorId) -> String {
+fn line_about(is_task: bool, name: &str, id: u64, size: usize, tag: Option<OverflowTag>) -> String {
     let (name_length, name) = (name.len(), if name.is_empty() { ptr::null() } else { name.as_ptr() });
-    let line = Line::about(&Overflowed { is_task, name, name_length, id, size, actor });
+    let line = Line::about(&Overflowed { is_task, name, name_length, id, size, tag });
     String::from_utf8(line.bytes[..line.length].to_vec()).unwrap()
 }
 
 #[test]
-fn what_runs_in_an_actor_is_told_with_the_id_of_the_actor() {
-    let actor = ActorId::new(NodeId(1), 42);
-    let text = line_about(true, "", 7, 256 << 10, actor);
+fn what_is_part_of_something_is_told_with_its_id() {
+    let tag = Some(OverflowTag { word: "actor", high: 1, low: 42 });
+    let text = line_about(true, "", 7, 256 << 10, tag);
     assert!(text.starts_with("sinew: task #7 of actor 1.42 overflowed its stack of 256 KiB: "), "{text}");
-    let text = line_about(false, "parser", 7, 256 << 10, actor);
+    let text = line_about(false, "parser", 7, 256 << 10, tag);
     assert!(text.starts_with("sinew: fiber \"parser\" (#7) of actor 1.42 overflowed its stack"), "{text}");
 }
 
 #[test]
 fn a_fiber_without_a_name_is_called_by_its_number() {
-    let text = line_about(false, "", u64::MAX, 1 << 20, ActorId::NOBODY);
+    let text = line_about(false, "", u64::MAX, 1 << 20, None);
     assert!(text.starts_with("sinew: fiber #18446744073709551615 overflowed its stack of 1 MiB: "), "{text}");
     assert!(text.ends_with("\n"));
 }
 
 #[test]
 fn a_long_name_is_cut_and_the_advice_stays() {
-    let actor = ActorId::new(NodeId(u32::MAX), u32::MAX);
-    let text = line_about(true, &"n".repeat(1000), u64::MAX, 1020 << 20, actor);
+    let tag = Some(OverflowTag { word: "actor", high: u32::MAX, low: u32::MAX });
+    let text = line_about(true, &"n".repeat(1000), u64::MAX, 1020 << 20, tag);
     assert!(text.contains("n\" (#18446744073709551615) of actor 4294967295.4294967295 overflowed"), "{text}");
     assert!(text.ends_with("box what is large\n"), "{text}");
 }

@@ -13,8 +13,8 @@ use crate::raw::{
 };
 use crate::stack_support::{pass_in_child, run_in_child};
 use crate::{
-    Fiber, Generator, Hook, Key, Level, Raised, Reason, Root, Stack, StackSize, Value, await_, checkpoint,
-    current, defer, error, propagate, protect, root, usage, yield_,
+    CancelLevel, Fiber, Generator, Hook, Key, Raised, Reason, Root, Stack, StackSize, Value, await_,
+    checkpoint, current, defer, error, propagate, protect, root, usage, yield_,
 };
 
 /// Answers every signal with how many there were, itself included.
@@ -217,7 +217,7 @@ fn a_fiber_left_behind_ends_in_the_task_that_drops_it() {
             fiber
         });
         let fiber = fiber.unwrap();
-        old_word.cancel(Level::Kill); // it is nobody's word any more
+        old_word.cancel(CancelLevel::Kill); // it is nobody's word any more
         drop(old_word);
         dropper.hook.0.set(40);
         let id = dropper.run(|| {
@@ -258,9 +258,9 @@ fn a_fiber_that_went_on_in_another_task_s_drop_sees_its_own_task_s_cancellation_
         let fiber = fiber.unwrap();
         assert_eq!(fiber.resume(()).unwrap(), Signal::Yield);
         dropper.run(|| drop(fiber)).unwrap();
-        dropper.word.cancel(Level::Kill);
+        dropper.word.cancel(CancelLevel::Kill);
         assert!(!sees(&below));
-        tasks.word.cancel(Level::Kill);
+        tasks.word.cancel(CancelLevel::Kill);
         assert!(sees(&below));
     };
     tasks.run(task).unwrap();
@@ -268,7 +268,7 @@ fn a_fiber_that_went_on_in_another_task_s_drop_sees_its_own_task_s_cancellation_
 
 #[test]
 fn a_fiber_left_behind_sees_the_cancellation_of_the_task_that_drops_it_and_no_other() {
-    for (old, new) in [(Some(Level::Kill), None), (None, Some(Level::Kill))] {
+    for (old, new) in [(Some(CancelLevel::Kill), None), (None, Some(CancelLevel::Kill))] {
         let tasks = Tasks::new();
         let seen = Rc::new(Cell::new(None));
         let to = seen.clone();
@@ -313,9 +313,8 @@ fn a_fiber_in_a_thread_local_ends_with_the_thread_after_the_root_of_its_task_is_
 
 #[test]
 fn the_stack_of_a_root_goes_back_when_the_root_and_all_fibers_of_its_tasks_are_gone() {
-    const TEST: &str =
-        "task::tests::the_stack_of_a_root_goes_back_when_the_root_and_all_fibers_of_its_tasks_are_gone";
-    pass_in_child(TEST, || {
+    const TEST: &str = "the_stack_of_a_root_goes_back_when_the_root_and_all_fibers_of_its_tasks_are_gone";
+    pass_in_child(module_path!(), TEST, || {
         let before = usage().in_use;
         let tasks = Tasks::new();
         let fiber = left_behind(&tasks, || ());
@@ -373,9 +372,8 @@ unsafe extern "C" fn overflow(overflows: *mut ()) -> ! {
 
 #[test]
 fn a_task_that_overflows_the_stack_of_its_root_is_told_by_name_number_and_size() {
-    const TEST: &str =
-        "task::tests::a_task_that_overflows_the_stack_of_its_root_is_told_by_name_number_and_size";
-    let output = run_in_child(TEST, || {
+    const TEST: &str = "a_task_that_overflows_the_stack_of_its_root_is_told_by_name_number_and_size";
+    let output = run_in_child(module_path!(), TEST, || {
         let stack = Stack::take(StackSize::KiB32).unwrap();
         // SAFETY: the task runs on the stack of its root, and nobody comes back.
         unsafe {

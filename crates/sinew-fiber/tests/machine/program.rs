@@ -7,7 +7,7 @@
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
-use sinew_fiber::{Level, Signal};
+use sinew_fiber::{CancelLevel, Signal};
 
 /// A list of operations; the body of a fiber, of a root, or of a scope.
 pub(crate) type Body = Arc<Vec<Op>>;
@@ -66,7 +66,7 @@ pub(crate) enum Op {
     /// One interrupt for the running task.
     Interrupt,
     /// Cancels or kills the running task.
-    Stop(Level),
+    Stop(CancelLevel),
     Shield(Body),
     Ffi(Body),
     Get(usize),
@@ -147,8 +147,8 @@ impl fmt::Debug for Op {
             Op::Return => f.write_str("return"),
             Op::Checkpoint => f.write_str("checkpoint"),
             Op::Interrupt => f.write_str("interrupt"),
-            Op::Stop(Level::Cancel) => f.write_str("cancel task"),
-            Op::Stop(Level::Kill) => f.write_str("kill task"),
+            Op::Stop(CancelLevel::Cancel) => f.write_str("cancel task"),
+            Op::Stop(CancelLevel::Kill) => f.write_str("kill task"),
             Op::Shield(_) => f.write_str("shield"),
             Op::Ffi(_) => f.write_str("ffi scope"),
             Op::Get(key) => write!(f, "get key {key}"),

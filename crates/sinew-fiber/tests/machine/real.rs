@@ -4,9 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use sinew_fiber::{
-    Cancelled, Fiber, FiberRef, Flags, Hook, Key, Level, Mask, Panic, Refused, Root, Signal, Value, await_,
-    checkpoint, control, current, debug, error, ffi_scope, propagate, quarantined, run_as_root, shield,
-    signal, yield_,
+    CancelLevel, Cancelled, Fiber, FiberRef, Flags, Hook, Key, Mask, Panic, Refused, Root, Signal, Stop,
+    Value, await_, checkpoint, control, current, debug, error, ffi_scope, propagate, quarantined,
+    run_as_root, shield, signal, yield_,
 };
 
 use crate::log::{Event, Log, Name, Outcome, Raised, Seen, Val};
@@ -222,11 +222,11 @@ impl World {
                 control().interrupt();
                 Outcome::Done
             }
-            Op::Stop(Level::Cancel) => {
+            Op::Stop(CancelLevel::Cancel) => {
                 control().cancel();
                 Outcome::Done
             }
-            Op::Stop(Level::Kill) => {
+            Op::Stop(CancelLevel::Kill) => {
                 control().kill();
                 Outcome::Done
             }
@@ -284,8 +284,8 @@ fn flags(letters: &str) -> Flags {
     letters.parse().expect("programs have known letters")
 }
 
-fn stopped(result: Result<Signal, Refused>) -> Outcome {
-    result.map_or_else(refused, Outcome::Stopped)
+fn stopped(result: Result<Stop<'_>, Refused>) -> Outcome {
+    result.map_or_else(refused, |stop| Outcome::Stopped(stop.signal()))
 }
 
 fn answered(result: Result<Value, Refused>) -> Outcome {

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use sinew_fiber::{Level, Operation, Reason, Signal};
+use sinew_fiber::{CancelLevel, Operation, Reason, Signal};
 
 use crate::log::{Event, Outcome, Raised, Val};
 use crate::program::ROOTS;
@@ -148,7 +148,7 @@ impl Machine<'_> {
     }
 
     /// The level of cancellation that holds for the running fiber.
-    fn level(&mut self) -> Option<Level> {
+    fn level(&mut self) -> Option<CancelLevel> {
         let chain = self.chain_above(self.running);
         // A shield around whoever drops a fiber is none for the fiber.
         let dropped = chain.iter().position(|id| self.fibers[*id].ending).unwrap_or(chain.len() - 1);
@@ -163,7 +163,7 @@ impl Machine<'_> {
             None => Some(self.call_hook(root, signal, value)),
             // Only what stops nobody gets here from a destructor.
             Some(_) if unwinding => Some(self.call_hook(root, signal, value)),
-            Some(Level::Cancel) if signal == Signal::Await => {
+            Some(CancelLevel::Cancel) if signal == Signal::Await => {
                 self.finish(self.refused(Operation::Signal(signal), self.running, Reason::Cancelled));
                 None
             }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use sinew_fiber::{Level, Signal, Status};
+use sinew_fiber::{CancelLevel, Signal, Status};
 
 use crate::log::{Name, Outcome, Raised, Val};
 use crate::program::{Body, Make};
@@ -40,7 +40,7 @@ pub(crate) struct Fiber {
     /// Of a root: has it a hook, how many interrupts are counted, is it cancelled.
     pub(crate) hook: bool,
     pub(crate) interrupts: u32,
-    pub(crate) level: Option<Level>,
+    pub(crate) level: Option<CancelLevel>,
 }
 
 pub(crate) enum Frame {

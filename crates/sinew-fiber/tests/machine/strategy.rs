@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::collection::vec;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
 use proptest::sample::select;
-use sinew_fiber::{Level, Signal};
+use sinew_fiber::{CancelLevel, Signal};
 
 use crate::program::{Body, KEYS, Make, Op, Program, ROOTS, Target};
 
@@ -82,7 +82,7 @@ fn tasks() -> BoxedStrategy<Op> {
     prop_oneof![
         1 => Just(Op::Checkpoint),
         2 => Just(Op::Interrupt),
-        1 => select(vec![Level::Cancel, Level::Kill]).prop_map(Op::Stop),
+        1 => select(vec![CancelLevel::Cancel, CancelLevel::Kill]).prop_map(Op::Stop),
     ]
     .boxed()
 }

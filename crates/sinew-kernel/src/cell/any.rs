@@ -1,27 +1,24 @@
-//! An actor, whatever the type of its messages: what the node does with it, and how it ends.
+//! An actor, whatever the type of its messages.
 
 use std::any::Any;
 use std::mem;
 use std::panic::Location;
 
 use sinew_core::{ActorId, ExitReason};
-use sinew_sched::chan::oneshot;
 use sinew_sync::Arc;
 
-use super::{BURIED, Cell, Entry, Head, Lane, Life, More, Phase, untyped};
+use super::{Burial, Cell, Children, Entry, Head, Lane, Life, More, Phase, untyped};
 use crate::error::SendError;
 use crate::event::Event;
-use crate::mailbox::{Refused, Stop};
+use crate::mailbox::Stop;
 use crate::message::Message;
-use crate::services::{Timers, release_timers};
-use crate::stop::Patience;
+use crate::patience::Patience;
+use crate::services::{Owned, Owner};
+use crate::table::Identified;
 
 /// An actor, whatever the type of its messages.
 pub(crate) trait AnyCell: Send + Sync {
     fn head(&self) -> &Head;
-
-    /// It gets its id, before anybody else has it.
-    fn set_id(&mut self, id: ActorId);
 
     /// The cell, for those who know the type of its messages.
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
@@ -45,55 +42,10 @@ pub(crate) trait AnyCell: Send + Sync {
 
     /// The step to leaving, if nothing is left in its mailbox, and it is not to wait for children: whoever makes it gets what is to
     /// be freed. The actor ends for the reason for which it was closed, if it was, else for this one.
-    fn bury(&self, reason: &ExitReason, children: Children) -> Burial;
+    fn leave(&self, reason: &ExitReason, children: Children) -> Burial;
 
     /// For onlookers.
     fn see(&self) -> Seen;
-}
-
-/// Whether an actor that is buried waits for its children.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Children {
-    /// It does, as long as there are any.
-    Await,
-    /// It is given up, unless it does.
-    Respect,
-    /// It does not.
-    Leave,
-}
-
-/// How far the burial of an actor has come.
-pub(crate) enum Burial {
-    /// These come first; then it is to be tried again. Its mailbox is closed for good, and those in it are dead letters.
-    Left(Left),
-    /// These are to end first, and whoever waits for that is told when the last has; then it is to be tried again.
-    Children { children: Vec<ActorId>, killed: bool, childless: oneshot::Receiver<()> },
-    /// It is leaving.
-    Leaving(Buried),
-    /// It was leaving before, or waits for its children.
-    Done,
-}
-
-/// Messages that an actor leaves behind, in its mailbox and with its timers. To drop them runs foreign code.
-pub(crate) struct Left {
-    mail: Box<dyn FnOnce(&Head) + Send>,
-    timers: Timers,
-}
-
-impl Left {
-    /// Drops them, as part of the actor.
-    pub(crate) fn discard(self, head: &Head) {
-        release_timers(self.timers, head);
-        (self.mail)(head);
-    }
-}
-
-/// What is told of an actor that has ended, and to whom.
-pub(crate) struct Buried {
-    pub(crate) reason: ExitReason,
-    /// How many messages it had begun.
-    pub(crate) begun: u64,
-    pub(crate) more: Option<Box<More>>,
 }
 
 /// What an onlooker sees of an actor.
@@ -124,13 +76,23 @@ impl dyn AnyCell + '_ {
     }
 }
 
+impl<M: Send + 'static> Owner for Cell<M> {
+    fn with_services(&self, what: &mut dyn FnMut(&mut Owned)) {
+        if let Some(more) = &mut self.lock().life.more {
+            what(&mut more.services);
+        }
+    }
+}
+
+impl Identified for dyn AnyCell {
+    fn id(&self) -> ActorId {
+        self.head().id
+    }
+}
+
 impl<M: Send + 'static> AnyCell for Cell<M> {
     fn head(&self) -> &Head {
         &self.head
-    }
-
-    fn set_id(&mut self, id: ActorId) {
-        self.head.id = id;
     }
 
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
@@ -200,63 +162,8 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
         true
     }
 
-    fn bury(&self, reason: &ExitReason, children: Children) -> Burial {
-        let mut state = self.lock();
-        let waits = state.life.more.as_ref().is_some_and(|more| more.childless.is_some());
-        if state.life.phase >= Phase::Leaving || waits && children == Children::Respect {
-            return Burial::Done;
-        }
-        if state.life.phase < Phase::Ending {
-            state.life.phase = Phase::Ending;
-            state.life.set_reason(reason.clone());
-        }
-        let reason = state.life.reason();
-        if state.life.more.is_none() && state.mail.is_empty() {
-            // Nobody has to do with it, and it leaves nothing behind.
-            state.life.phase = Phase::Dead;
-            let kept = (state.mail.drain(), state.life.task.take());
-            self.set_flag(BURIED);
-            drop(state);
-            drop(kept); // memory, and a handle
-            return self.buried(reason, None);
-        }
-        let refused = state.mail.close();
-        let (queue, lane) = state.mail.drain().unwrap_or_default();
-        let timers = state.life.more.as_mut().map(|more| mem::take(&mut more.services.timers));
-        let timers = timers.unwrap_or_default();
-        self.set_flags(&state.mail);
-        if refused.is_some() || !queue.is_empty() || !lane.is_empty() || !timers.is_empty() {
-            drop(state);
-            let unwound = refused.map(Refused::tell).unwrap_or_default();
-            let dead = &self.head.node.dead_letters;
-            queue.iter().for_each(|entry| dead.unhandled(&self.head, entry.letter(), &reason));
-            let mail = Box::new(move |head: &Head| {
-                queue.into_iter().chain(unwound).for_each(|entry| head.discard(entry));
-                lane.into_iter().for_each(|event| head.discard(event));
-            });
-            return Burial::Left(Left { mail, timers });
-        }
-        if let Some(more) = &mut state.life.more
-            && children == Children::Await
-            && !more.children.is_empty()
-        {
-            let (sender, childless) = oneshot::channel();
-            more.childless = Some(sender);
-            let children = more.children.iter().copied().collect();
-            return Burial::Children { children, killed: more.killed, childless };
-        }
-        self.set_flag(BURIED);
-        let mut more = state.life.more.take().unwrap_or_default();
-        state.life.phase = Phase::Leaving;
-        // Those who are to be told stay until it is dead.
-        let stay = state.life.more();
-        stay.links = mem::take(&mut more.links);
-        stay.monitors = mem::take(&mut more.monitors);
-        stay.waits = mem::take(&mut more.waits);
-        state.life.set_reason(reason.clone()); // for those who ask later
-        drop(state);
-        drop(queue); // memory
-        self.buried(reason, Some(more))
+    fn leave(&self, reason: &ExitReason, children: Children) -> Burial {
+        self.step_to_leaving(reason, children)
     }
 
     fn see(&self) -> Seen {
@@ -279,16 +186,5 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
             last_error: more.and_then(|more| more.last_error.clone()),
             spawned_at: more.and_then(|more| more.spawned_at),
         }
-    }
-}
-
-impl<M: Send + 'static> Cell<M> {
-    /// The step to leaving was made.
-    fn buried(&self, reason: ExitReason, more: Option<Box<More>>) -> Burial {
-        let begun = self.head.handled();
-        if more.as_ref().is_none_or(|more| !more.refused) {
-            self.head.node.books.close(begun, self.head.take_failed());
-        }
-        Burial::Leaving(Buried { reason, begun, more })
     }
 }

@@ -1,11 +1,13 @@
-//! What is the same of all actors, whatever the type of their messages: who it is, and what is known of it without its lock.
+//! What is the same of all actors, whatever the type of their messages: who it is, and what is
+//! known of it without its lock.
 
 use sinew_core::ActorId;
+use sinew_fiber::raw::catch;
 use sinew_sched::turn::Waker;
 use sinew_sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-use crate::failure;
-use crate::node::Inner;
+use crate::failure::discard_raised;
+use crate::shared::Inner;
 
 /// What is the same for all types of messages.
 #[repr(C)]
@@ -21,8 +23,8 @@ pub(crate) struct Head {
     pub(super) begins: AtomicBool,
     pub(crate) id: ActorId,
     pub(crate) node: &'static Inner,
-    /// Messages that it has begun to handle; only the actor writes it, for each. So it is on another cache line than what senders
-    /// write.
+    /// Messages that it has begun to handle; only the actor writes it, for each. So it is on
+    /// another cache line than what senders write.
     pub(super) begun: AtomicU64,
 }
 
@@ -96,20 +98,39 @@ impl Head {
         self.waker.wake();
     }
 
+    /// Runs code of the actor's. A failure that escapes the code is reported, and goes no further.
+    pub(crate) fn contain(&self, what: &str, code: impl FnOnce()) {
+        contain(self.node, self.id, what, code);
+    }
+
     /// Drops a message. A destructor that fails hurts nobody else.
     pub(crate) fn discard<T>(&self, message: T) {
-        failure::discard(self.node, self.id, message);
+        discard(self.node, self.id, message);
     }
 
     /// Drops messages by a task of their own, where their destructors would hold up others.
     #[cold]
     pub(crate) fn discard_elsewhere<T: Send + 'static>(&self, messages: Vec<T>) {
         let (node, id) = (self.node, self.id);
-        let discard = move || messages.into_iter().for_each(|message| failure::discard(node, id, message));
-        node.handle.spawn(discard).detach();
+        let all = move || messages.into_iter().for_each(|message| discard(node, id, message));
+        node.handle.spawn(all).detach();
     }
 
     pub(crate) fn task(&self) -> sinew_sched::TaskId {
         self.waker.task()
     }
+}
+
+#[cold]
+fn discard<T>(node: &Inner, actor: ActorId, message: T) {
+    contain(node, actor, "the destructor of a message", || drop(message));
+}
+
+fn contain(node: &Inner, actor: ActorId, what: &str, code: impl FnOnce()) {
+    let Err(raised) = catch(code) else { return };
+    if !raised.is_cancelled() {
+        let text = catch(|| format!("{what} of actor {actor} failed: {raised:#}"));
+        text.map_or_else(discard_raised, |text| node.complain(&text));
+    }
+    discard_raised(raised);
 }

@@ -10,14 +10,15 @@
 use std::collections::BTreeMap;
 
 use sinew_core::ActorId;
-use sinew_sched::WaitKind;
+
+use crate::waits;
 
 use super::{ActorInfo, ActorState};
 
 /// The cycles among these actors, each from its least member on. `again` looks at one of them once more.
 pub(super) fn of(actors: &[ActorInfo], again: impl Fn(ActorId) -> Option<ActorState>) -> Vec<Vec<ActorId>> {
     let wait = |state: &ActorState| {
-        let on = state.blocked().filter(|on| on.on.kind != WaitKind::Ask || on.on.deadline.is_some())?;
+        let on = state.blocked().filter(|on| on.on.kind != waits::ASK || on.on.deadline.is_some())?;
         Some((on.actor?, on.on.clone()))
     };
     let waits = actors.iter().filter_map(|actor| Some((actor.id, wait(&actor.state)?))).collect();

@@ -3,7 +3,7 @@
 use sinew_core::ActorId;
 use sinew_core::json::{Object, string};
 
-use super::{ActorInfo, Blocked, Snapshot, Stage};
+use super::{ActorInfo, Blocked, LifecycleStage, Snapshot};
 
 pub(super) fn of(snapshot: &Snapshot) -> String {
     let mut text = String::new();
@@ -56,9 +56,9 @@ fn of_actor(object: &mut Object<'_>, actor: &ActorInfo) {
     object.string(
         "stage",
         match actor.stage {
-            Stage::Starting => "starting",
-            Stage::Running => "running",
-            Stage::Ending => "ending",
+            LifecycleStage::Starting => "starting",
+            LifecycleStage::Running => "running",
+            LifecycleStage::Ending => "ending",
         },
     );
     object.number("queued", actor.queued);

@@ -6,7 +6,8 @@ use std::time::Duration;
 use sinew_core::ActorId;
 use sinew_sched::{TaskDump, TaskState, Wait, WaitKind};
 
-use crate::node::Inner;
+use crate::shared::Inner;
+use crate::waits;
 
 /// What an actor is doing.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,9 +38,9 @@ pub struct Blocked {
 pub(super) fn of(node: &Inner, task: &TaskDump) -> ActorState {
     match (task.state, &task.wait) {
         (TaskState::Ready, _) => ActorState::Ready,
-        (TaskState::Parked, Some(on)) if on.kind == WaitKind::Mailbox => ActorState::Idle,
+        (TaskState::Parked, Some(on)) if on.kind == WaitKind::Turn => ActorState::Idle,
         (TaskState::Parked, Some(on)) => {
-            let actor = on.actor.map(|local| ActorId::new(node.id, local));
+            let actor = on.tag.map(|local| ActorId::new(node.id, local));
             ActorState::Blocked(Blocked { on: on.clone(), actor, since: task.since })
         }
         _ => ActorState::Running,
@@ -76,9 +77,9 @@ impl fmt::Display for ActorState {
 impl fmt::Display for Blocked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.on.kind, self.actor) {
-            (WaitKind::Ask, Some(actor)) => return write!(f, "ask to {actor}"),
-            (WaitKind::SendMailbox, Some(actor)) => return write!(f, "full mailbox of {actor}"),
-            (WaitKind::ActorEnd, Some(actor)) => return write!(f, "end of {actor}"),
+            (waits::ASK, Some(actor)) => return write!(f, "ask to {actor}"),
+            (waits::SEND, Some(actor)) => return write!(f, "full mailbox of {actor}"),
+            (waits::END, Some(actor)) => return write!(f, "end of {actor}"),
             (kind, _) => write!(f, "{kind}")?,
         }
         match (self.on.task, self.on.fd, self.on.object) {

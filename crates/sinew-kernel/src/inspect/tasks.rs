@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use sinew_sched::TaskId;
 
-use crate::node::Inner;
+use crate::shared::Inner;
 
 /// The actors among these tasks, as `actor 1.42` or `actor 1.42 (its name)`.
 pub(crate) fn names(node: &Inner, tasks: &[TaskId]) -> HashMap<TaskId, String> {

@@ -5,7 +5,7 @@ use std::fmt;
 
 use sinew_core::ActorId;
 
-use super::{ActorInfo, Snapshot, Stage};
+use super::{ActorInfo, LifecycleStage, Snapshot};
 
 /// Actors that a text shows.
 const MOST_SHOWN: usize = 200;
@@ -88,9 +88,9 @@ struct State<'a>(&'a ActorInfo);
 impl fmt::Display for State<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.stage {
-            Stage::Starting => write!(f, "starting, ")?,
-            Stage::Ending => write!(f, "ending, ")?,
-            Stage::Running => (),
+            LifecycleStage::Starting => write!(f, "starting, ")?,
+            LifecycleStage::Ending => write!(f, "ending, ")?,
+            LifecycleStage::Running => (),
         }
         write!(f, "{}", self.0.state)
     }

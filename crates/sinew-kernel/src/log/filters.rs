@@ -43,7 +43,7 @@ impl From<Level> for LevelFilter {
     }
 }
 
-pub(super) struct Filters {
+pub(crate) struct Filters {
     /// The lowest level that any rule lets through.
     lowest: AtomicU8,
     /// There are rules for actors.
@@ -51,14 +51,14 @@ pub(super) struct Filters {
     rules: RwLock<Rules>,
 }
 
-pub(super) struct Rules {
-    pub(super) all: LevelFilter,
-    pub(super) actors: BTreeMap<ActorId, LevelFilter>,
-    pub(super) targets: BTreeMap<Box<str>, LevelFilter>,
+pub(crate) struct Rules {
+    pub(crate) all: LevelFilter,
+    pub(crate) actors: BTreeMap<ActorId, LevelFilter>,
+    pub(crate) targets: BTreeMap<Box<str>, LevelFilter>,
 }
 
 impl Filters {
-    pub(super) fn new(all: LevelFilter) -> Filters {
+    pub(crate) fn new(all: LevelFilter) -> Filters {
         let rules = Rules { all, actors: BTreeMap::new(), targets: BTreeMap::new() };
         let (lowest, has_actors) = (AtomicU8::new(all as u8), AtomicBool::new(false));
         Filters { lowest, has_actors, rules: RwLock::new(rules) }
@@ -66,19 +66,19 @@ impl Filters {
 
     /// False if no rule lets this level through.
     #[inline]
-    pub(super) fn may_let(&self, level: Level) -> bool {
+    pub(crate) fn may_let(&self, level: Level) -> bool {
         level.number() >= self.lowest.load(Ordering::Relaxed)
     }
 
-    pub(super) fn lets(&self, level: Level, source: ActorId, target: &str) -> bool {
+    pub(crate) fn lets(&self, level: Level, source: ActorId, target: &str) -> bool {
         self.may_let(level) && self.rules.read().of(source, target).lets(level)
     }
 
-    pub(super) fn all(&self) -> LevelFilter {
+    pub(crate) fn all(&self) -> LevelFilter {
         self.rules.read().all
     }
 
-    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Rules) -> T) {
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Rules) -> T) {
         let mut rules = self.rules.write();
         change(&mut rules);
         let lowest = rules.actors.values().chain(rules.targets.values()).fold(rules.all, |a, b| a.min(*b));
@@ -87,7 +87,7 @@ impl Filters {
     }
 
     /// The actor has ended.
-    pub(super) fn forget(&self, actor: ActorId) {
+    pub(crate) fn forget(&self, actor: ActorId) {
         if self.has_actors.load(Ordering::Relaxed) {
             self.change(|rules| rules.actors.remove(&actor));
         }

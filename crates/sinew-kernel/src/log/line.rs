@@ -1,21 +1,23 @@
-//! A line of the log: `[timestamp] LEVEL [actor_id] message`.
+//! A line of the log: `[timestamp] LEVEL [actor_id] message`, where the message begins with the
+//! actor's name if it has one.
 
 use std::fmt;
 use std::time::SystemTime;
 
 use sinew_core::{ActorId, Instant, Level};
 
-use super::own_id;
-use crate::node::Inner;
+use super::Log;
 
-/// Bytes of a text that are kept.
-const MOST: usize = 8192;
+/// Bytes of a text that are kept. A longer one is cut, and says so.
+const MAX_TEXT: usize = 64 * 1024;
 
 pub(super) struct Line {
     /// On the clock of the runtime.
     pub(super) at: Instant,
     pub(super) level: Level,
     pub(super) source: ActorId,
+    /// The first name of the actor.
+    pub(super) name: Option<Box<str>>,
     pub(super) text: Box<str>,
     /// It was an event of `tracing`.
     #[cfg(feature = "tracing")]
@@ -28,16 +30,22 @@ impl Line {
             at,
             level,
             source,
+            name: None,
             text: shortened(text.to_string()).into(),
             #[cfg(feature = "tracing")]
             is_event: false,
         }
     }
 
+    /// Sets the name of the actor.
+    pub(super) fn named(self, name: Option<Box<str>>) -> Line {
+        Line { name, ..self }
+    }
+
     /// A line of the node that says that others were lost.
-    pub(super) fn of_loss(node: &Inner, lines: u64) -> Line {
+    pub(super) fn of_loss(log: &Log, lines: u64) -> Line {
         let text = format_args!("{lines} lines lost");
-        Line::new(node.handle.now(), Level::Warn, own_id(node), text)
+        Line::new(log.handle.now(), Level::Warn, log.own_id(), text)
     }
 
     /// Writes the line as it is when the system's clock says `wall`. Nothing in its text looks like another line: what follows a
@@ -45,6 +53,9 @@ impl Line {
     pub(super) fn write(&self, wall: SystemTime, to: &mut String) {
         let Line { level, source, .. } = self;
         *to += &format!("[{}] {level} [{source}] ", Stamp(wall));
+        if let Some(name) = &self.name {
+            *to += &format!("{name:?}: "); // a name may have any characters
+        }
         for character in self.text.trim_end().chars() {
             match character {
                 '\n' => *to += "\n    ",
@@ -58,8 +69,8 @@ impl Line {
 }
 
 fn shortened(mut text: String) -> String {
-    if text.len() > MOST {
-        let end = text.floor_char_boundary(MOST);
+    if text.len() > MAX_TEXT {
+        let end = text.floor_char_boundary(MAX_TEXT);
         let more = text.len() - end;
         text.truncate(end);
         text += &format!("… and {more} more bytes");
@@ -155,7 +166,7 @@ mod tests {
         assert_eq!(line("one\n[x] two\n"), format!("{head}one\n    [x] two\n"));
         assert_eq!(line("\u{1b}[2Jü\t🦀\r"), format!("{head}\\u{{1b}}[2Jü\t🦀\n"));
         assert_eq!(line(""), format!("{head}\n"));
-        let long = line(&"ü".repeat(MOST));
-        assert!(long.ends_with("ü… and 8192 more bytes\n") && long.len() < MOST + 100);
+        let long = line(&"ü".repeat(MAX_TEXT));
+        assert!(long.ends_with("ü… and 65536 more bytes\n") && long.len() < MAX_TEXT + 100);
     }
 }

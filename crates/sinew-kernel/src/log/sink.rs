@@ -2,15 +2,15 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::io::{self, Write};
+use std::io::Write;
 use std::mem;
 
-use sinew_fiber::raw::catch;
+use sinew_fiber::raw::{catch, write_stderr};
 use sinew_sync::{Arc, Mutex, MutexGuard};
 
+use super::Log;
 use super::line::Line;
 use crate::failure::discard_raised;
-use crate::node::Inner;
 
 /// Bytes that are written at once, or a line more.
 const CHUNK: usize = 16 * 1024;
@@ -76,27 +76,27 @@ impl Sink {
 
 impl State {
     /// Writes lines, and then that so many were lost. Returns how many could not be written: that is said when the next ones can.
-    pub(super) fn write(&mut self, node: &Inner, lines: VecDeque<Line>, lost: u64) -> u64 {
+    pub(super) fn write(&mut self, log: &Log, lines: VecDeque<Line>, lost: u64) -> u64 {
         let unsaid = mem::take(&mut self.unsaid);
         let (mut chunk, mut unwritten) = (Chunk::default(), 0);
         if unsaid > 0 {
-            chunk.add_loss(node, unsaid);
+            chunk.add_loss(log, unsaid);
         }
         for line in lines {
             chunk.add(line);
             if chunk.bytes >= CHUNK {
-                unwritten += self.write_chunk(node, mem::take(&mut chunk));
+                unwritten += self.write_chunk(log, mem::take(&mut chunk));
             }
         }
         if lost > 0 {
-            chunk.add_loss(node, lost);
+            chunk.add_loss(log, lost);
         }
-        unwritten + self.write_chunk(node, chunk)
+        unwritten + self.write_chunk(log, chunk)
     }
 
-    fn write_chunk(&mut self, node: &Inner, chunk: Chunk) -> u64 {
+    fn write_chunk(&mut self, log: &Log, chunk: Chunk) -> u64 {
         let Chunk { lines, own, lost, .. } = chunk;
-        if lines.is_empty() || self.out.write(node, &lines) {
+        if lines.is_empty() || self.out.write(log, &lines) {
             return 0;
         }
         self.unsaid += own + lost;
@@ -120,23 +120,23 @@ impl Chunk {
         self.lines.push(line);
     }
 
-    fn add_loss(&mut self, node: &Inner, lost: u64) {
-        self.lines.push(Line::of_loss(node, lost));
+    fn add_loss(&mut self, log: &Log, lost: u64) {
+        self.lines.push(Line::of_loss(log, lost));
         self.lost += lost;
     }
 }
 
 impl Out {
     /// False if they could not be written, or the writer has panicked.
-    fn write(&mut self, node: &Inner, lines: &[Line]) -> bool {
+    fn write(&mut self, log: &Log, lines: &[Line]) -> bool {
         let text = || {
             let mut text = String::new();
-            lines.iter().for_each(|line| line.write(node.handle.wall_clock(line.at), &mut text));
+            lines.iter().for_each(|line| line.write(log.handle.wall_clock(line.at), &mut text));
             text
         };
         let written = match self {
             Out::Nowhere => return true,
-            Out::Stderr => return io::stderr().lock().write_all(text().as_bytes()).is_ok(),
+            Out::Stderr => return write_stderr(text().as_bytes()).is_ok(),
             Out::Writer(writer) => {
                 catch(|| writer.write_all(text().as_bytes()).and_then(|()| writer.flush()))
             }

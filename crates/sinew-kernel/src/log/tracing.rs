@@ -12,32 +12,21 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Event, Metadata, Subscriber};
 
-use super::WRITES;
-use super::handle::{Logger, speaker};
 use super::line::Line;
-use crate::node::Inner;
+use super::{Log, WRITES};
 
 /// The target of events that were lines.
 const TARGET: &str = "sinew::log";
 
-/// A subscriber of `tracing` that logs events as lines of a node, with the filters of its log: see [`Logger::subscriber`].
+/// A subscriber of `tracing` that logs events as lines of a node, with the filters of its log: see [`Logger::subscriber`](crate::Logger::subscriber).
 pub struct LogSubscriber {
-    node: &'static Inner,
+    log: &'static Log,
     spans: AtomicU64,
 }
 
-impl Logger {
-    /// A subscriber of `tracing`, whose events become lines of this log: of the actor that runs the code that tells them, or else
-    /// of the node. It keeps nothing of spans.
-    ///
-    /// ```
-    /// let node = sinew_kernel::Node::new();
-    /// tracing::subscriber::set_global_default(node.logger().subscriber()).unwrap();
-    /// tracing::info!(peer = "10.0.0.7", "connected");
-    /// // [2026-11-15T23:01:48.123Z] INFO [1.0] app::net: connected peer="10.0.0.7"
-    /// ```
-    pub fn subscriber(self) -> LogSubscriber {
-        LogSubscriber { node: self.node(), spans: AtomicU64::new(1) }
+impl LogSubscriber {
+    pub(crate) fn new(log: &'static Log) -> LogSubscriber {
+        LogSubscriber { log, spans: AtomicU64::new(1) }
     }
 }
 
@@ -52,7 +41,7 @@ impl Subscriber for LogSubscriber {
         metadata.is_event()
             && !WRITES.get()
             && metadata.target() != TARGET
-            && self.node.log.filters.lets(level, speaker(self.node), metadata.target())
+            && self.log.filters.lets(level, self.log.speaker(), metadata.target())
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -66,10 +55,10 @@ impl Subscriber for LogSubscriber {
     fn event(&self, event: &Event<'_>) {
         let mut fields = Fields::default();
         event.record(&mut fields);
-        let (level, source) = (level_of(event.metadata().level()), speaker(self.node));
+        let (level, source) = (level_of(event.metadata().level()), self.log.speaker());
         let text = format_args!("{}: {}{}", event.metadata().target(), fields.message, fields.others);
-        let line = Line::new(self.node.handle.now(), level, source, text);
-        self.node.log.put(self.node, Line { is_event: true, ..line });
+        let line = Line::new(self.log.handle.now(), level, source, text).named(self.log.name_of(source));
+        self.log.put(Line { is_event: true, ..line });
     }
 
     fn enter(&self, _: &Id) {}
@@ -79,7 +68,7 @@ impl Subscriber for LogSubscriber {
 
 impl Debug for LogSubscriber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LogSubscriber").field("node", &self.node.id.0).finish_non_exhaustive()
+        f.debug_struct("LogSubscriber").field("node", &self.log.node.0).finish_non_exhaustive()
     }
 }
 
@@ -112,10 +101,11 @@ fn level_of(level: &tracing::Level) -> Level {
 /// Tells a line as an event.
 pub(super) fn tell(line: &Line) {
     let Line { level, source, text, .. } = line;
+    let name = line.name.as_deref();
     match level {
-        Level::Error => tracing::error!(target: TARGET, actor = %source, "{text}"),
-        Level::Warn => tracing::warn!(target: TARGET, actor = %source, "{text}"),
-        Level::Info => tracing::info!(target: TARGET, actor = %source, "{text}"),
-        Level::Debug => tracing::debug!(target: TARGET, actor = %source, "{text}"),
+        Level::Error => tracing::error!(target: TARGET, actor = %source, name, "{text}"),
+        Level::Warn => tracing::warn!(target: TARGET, actor = %source, name, "{text}"),
+        Level::Info => tracing::info!(target: TARGET, actor = %source, name, "{text}"),
+        Level::Debug => tracing::debug!(target: TARGET, actor = %source, name, "{text}"),
     }
 }

@@ -3,13 +3,14 @@
 use std::io;
 use std::path::Path;
 
-use sinew_sched::{BlockingError, blocking, chan};
-use sinew_sync::{Arc, thread};
+use sinew_chan::chan;
+use sinew_io::{BlockingError, blocking};
+use sinew_sync::{Arc, Mutex, thread};
 
 use super::disk::{Disk, cannot_open};
 use super::watch::Watch;
 use super::writer::{self, Counters, Request};
-use super::{File, Memory, Place, Shared, Store, StoreError};
+use super::{File, Lease, Memory, Place, Shared, Store, StoreError};
 
 /// Values are at most so large, whatever is asked for: what holds one is allocated at once.
 const LARGEST: usize = 1 << 30;
@@ -34,8 +35,10 @@ impl Builder {
         Builder { max_value: bytes.min(LARGEST), ..self }
     }
 
-    /// How many bytes of changes are queued before callers wait: 64 MiB if not said, and always enough for one value of the
-    /// largest size. A change counts with its owner, its key, its value and 128 bytes.
+    /// How many bytes of changes are queued before callers wait: 64 MiB if not said, and always
+    /// enough for one value of the largest size. A change counts with its owner, its key, its value
+    /// and 128 bytes. The values of one [`save_many`](super::State::save_many) are queued together,
+    /// so they are limited to this size.
     pub fn queue(self, bytes: usize) -> Builder {
         Builder { queue: bytes, ..self }
     }
@@ -68,7 +71,7 @@ impl Builder {
     fn open_here(self, path: std::sync::Arc<Path>, watch: Watch) -> Result<Store, StoreError> {
         let disk = Arc::new(Disk::open(path, watch)?);
         let counters = Arc::<Counters>::default();
-        let room = self.queue.max(Request::weight_of_largest(self.max_value));
+        let room = self.room();
         let (requests, received) = chan::weighted(room, Request::weight);
         let (ends, ended) = chan::rendezvous();
         let writes = {
@@ -78,14 +81,22 @@ impl Builder {
                 drop((received, ends)); // in this order: what is left in the queue is answered before the end
             }
         };
-        thread::Builder::new()
+        let writer = thread::Builder::new()
             .name("sinew-store".to_owned())
             .spawn(writes)
             .map_err(|error| cannot_open(disk.path(), error))?;
-        Ok(self.store(Place::File(File { disk, requests, ended }), counters))
+        Ok(self
+            .store(Place::File(File { disk, requests, ended, writer: Mutex::new(Some(writer)) }), counters))
+    }
+
+    /// The capacity of the queue of changes, by their weight.
+    fn room(&self) -> usize {
+        self.queue.max(Request::weight_of_largest(self.max_value))
     }
 
     fn store(self, place: Place, counters: Arc<Counters>) -> Store {
-        Store { shared: Arc::new(Shared { place, max_value: self.max_value, counters }) }
+        let room = self.room();
+        let shared = Arc::new(Shared { place, max_value: self.max_value, room, counters });
+        Store { lease: Some(std::sync::Arc::new(Lease(shared.clone()))), shared }
     }
 }

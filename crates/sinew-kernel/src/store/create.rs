@@ -11,24 +11,23 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use redb::backends::FileBackend;
-use redb::{Database, DatabaseError, StorageError};
+use redb::{DatabaseError, StorageError};
 
 use super::StoreError;
-use super::disk::cannot_open;
-use super::watch::{Watch, Watched};
+use super::database::{Database, Panicked};
+use super::disk::{as_io, cannot_open};
+use super::format::{FORMAT, Found, prepare};
+use super::watch::Watch;
 
-/// What redb may keep of the file in memory; little in tests, so that they read the file too.
-const CACHE: usize = if cfg!(test) { 1 << 18 } else { 64 << 20 };
-
-/// Opens the database in `path`, which is made if it is missing or empty.
+/// Opens the database in `path`, which is made if it is missing or empty. One of an older format is brought to the present
+/// one.
 pub(super) fn open_or_create(path: &Arc<Path>, watch: &Watch) -> Result<Database, StoreError> {
     let failed = |cause| cannot_open(path, cause);
     if is_missing(path).map_err(failed)? {
         create(path, watch)
     } else {
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
-        start(path, file, watch)
+        start(path, file, false, watch)
     }
 }
 
@@ -62,7 +61,7 @@ pub(super) fn create(path: &Arc<Path>, watch: &Watch) -> Result<Database, StoreE
         return open_or_create(path, watch);
     }
     file.set_len(0).map_err(failed)?;
-    let database = start(path, file, watch)?;
+    let database = start(path, file, true, watch)?;
     fs::rename(unfinished, path).and_then(|()| sync_directory_of(path)).map_err(failed)?;
     Ok(database)
 }
@@ -80,15 +79,31 @@ fn sync_directory_of(path: &Path) -> io::Result<()> {
     fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-fn start(path: &Arc<Path>, file: fs::File, watch: &Watch) -> Result<Database, StoreError> {
-    let started = FileBackend::new(file).and_then(|file| {
-        redb::Builder::new().set_cache_size(CACHE).create_with_backend(Watched::new(file, watch.clone()))
-    });
-    started.map_err(|error| match error {
+fn start(path: &Arc<Path>, file: fs::File, is_new: bool, watch: &Watch) -> Result<Database, StoreError> {
+    let damaged = |why| StoreError::Damaged { path: path.clone(), why };
+    let panicked = |Panicked(why)| damaged(format!("the database panicked: {why}"));
+    let started = Database::open(file, is_new, watch).map_err(panicked)?;
+    let database = started.map_err(|error| match error {
         DatabaseError::DatabaseAlreadyOpen => StoreError::InUse { path: path.clone() },
-        DatabaseError::Storage(StorageError::Io(cause)) if cause.kind() != io::ErrorKind::InvalidData => {
-            cannot_open(path, cause)
+        DatabaseError::Storage(StorageError::Io(cause)) if !is_of_content(&cause) => cannot_open(path, cause),
+        error => damaged(error.to_string()),
+    })?;
+    match database.with(prepare) {
+        Ok(Ok(Found::Store)) => Ok(database),
+        Ok(Ok(Found::Newer(found))) => {
+            Err(StoreError::NewerFormat { path: path.clone(), found, known: FORMAT })
         }
-        error => StoreError::Damaged { path: path.clone(), why: error.to_string() },
-    })
+        Ok(Ok(Found::Foreign)) => Err(damaged("it is a redb database of another program".to_owned())),
+        Ok(Err(redb::Error::Corrupted(why))) => Err(damaged(why)),
+        Ok(Err(error)) => Err(cannot_open(path, as_io(error))),
+        Err(panic) => {
+            database.abandon();
+            Err(panicked(panic))
+        }
+    }
+}
+
+/// The disk has done what was asked of it, and the file makes no sense: a page that is to be read is not there.
+fn is_of_content(cause: &io::Error) -> bool {
+    matches!(cause.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
 }

@@ -3,31 +3,37 @@
 //! The database is behind a lock that all who use it share, for as long as they do; it is taken whole to put another state
 //! in its place. All of them are on threads that may block: the writer, and those of loads.
 //!
-//! States: *open*; *failed*, after any error, until the next use opens the file again; *broken*, after a sync that
-//! failed, for good; *closed*, for good.
+//! States: *open*; *failed*, after any error, until the next use opens the file again; *damaged*, after a panic of redb
+//! or if the file turns out to be so when it is opened again, for good; *broken*, after a sync that failed, for good; *closed*,
+//! for good.
 
-use std::any::Any;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use redb::{Database, Durability, ReadOnlyTable, ReadableDatabase, TableDefinition, TableError};
+use redb::{Durability, ReadOnlyTable, ReadableDatabase};
 use sinew_sync::{RwLock, RwLockReadGuard};
 
 use super::StoreError;
 use super::create::open_or_create;
+use super::database::{Database, Panicked};
+use super::format::{STATE, checksum};
 use super::watch::Watch;
 use super::writer::Change;
 
-/// From owner and key to value.
-const STATE: TableDefinition<(&str, &str), &[u8]> = TableDefinition::new("state");
-type Table = ReadOnlyTable<(&'static str, &'static str), &'static [u8]>;
+type Table = ReadOnlyTable<(&'static str, &'static str), (u64, &'static [u8])>;
 
 /// Why the file could not be used; one for all in a commit.
 #[derive(Clone, Debug)]
 pub(super) enum Failure {
     Failed(Arc<io::Error>),
+    Damaged(Arc<str>),
+    /// One value is damaged.
+    Value {
+        owner: String,
+        key: String,
+        found: String,
+    },
     Broken(Arc<io::Error>),
     Closed,
 }
@@ -44,6 +50,8 @@ impl Failure {
         let path = path.clone();
         match self {
             Failure::Failed(cause) => StoreError::Failed { path, cause },
+            Failure::Damaged(why) => StoreError::Damaged { path, why: why.to_string() },
+            Failure::Value { owner, key, found } => StoreError::DamagedValue { path, owner, key, found },
             Failure::Broken(cause) => StoreError::Broken { path, cause },
             Failure::Closed => StoreError::Closed,
         }
@@ -80,10 +88,10 @@ impl Disk {
             let mut table = transaction.open_table(STATE)?;
             let mut before = Vec::new();
             for Change { owner, key, value } in changes {
-                let key = (&**owner, key.as_str());
+                let name = (&**owner, key.as_str());
                 before.push(match value {
-                    Some(value) => table.insert(key, value.as_slice())?.is_some(),
-                    None => table.remove(key)?.is_some(),
+                    Some(value) => table.insert(name, (checksum(owner, key, value), &**value))?.is_some(),
+                    None => table.remove(name)?.is_some(),
                 });
             }
             drop(table);
@@ -93,22 +101,42 @@ impl Disk {
     }
 
     pub(super) fn load(&self, owner: &str, key: &str) -> Result<Option<Vec<u8>>, Failure> {
-        self.read(None, |table| Ok(table.get((owner, key))?.map(|value| value.value().to_vec())))
+        let loaded =
+            self.read(|table| Ok(table.get((owner, key))?.map(|entry| verified(owner, key, entry.value()))))?;
+        loaded.transpose()
     }
 
     pub(super) fn keys(&self, owner: &str, prefix: &str) -> Result<Vec<String>, Failure> {
-        self.read(Vec::new(), |table| {
-            let mut keys = Vec::new();
+        self.list(owner, prefix, |key, _| Ok(key.to_owned()))
+    }
+
+    pub(super) fn entries(&self, owner: &str, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, Failure> {
+        self.list(owner, prefix, |key, saved| Ok((key.to_owned(), verified(owner, key, saved)?)))
+    }
+
+    /// Maps each entry whose key begins with `prefix`, in the order of the keys. Stops at the first
+    /// failure.
+    fn list<T>(
+        &self,
+        owner: &str,
+        prefix: &str,
+        read: impl Fn(&str, (u64, &[u8])) -> Result<T, Failure>,
+    ) -> Result<Vec<T>, Failure> {
+        self.read(|table| {
+            let mut listed = Vec::new();
             for entry in table.range((owner, prefix)..)? {
-                let (entry, _) = entry?;
-                let (of, key) = entry.value();
+                let (name, saved) = entry?;
+                let (of, key) = name.value();
                 if of != owner || !key.starts_with(prefix) {
                     break;
                 }
-                keys.push(key.to_owned());
+                match read(key, saved.value()) {
+                    Ok(one) => listed.push(one),
+                    Err(failure) => return Ok(Err(failure)),
+                }
             }
-            Ok(keys)
-        })
+            Ok(Ok(listed))
+        })?
     }
 
     /// Whether the file can be used.
@@ -121,25 +149,28 @@ impl Disk {
         self.put(Failure::Closed);
     }
 
-    /// Reads the table as the last commit left it; `none` if there was no commit.
-    fn read<T>(&self, none: T, read: impl FnOnce(&Table) -> Result<T, redb::Error>) -> Result<T, Failure> {
-        self.with(|database| match database.begin_read()?.open_table(STATE) {
-            Ok(table) => read(&table),
-            Err(TableError::TableDoesNotExist(_)) => Ok(none),
-            Err(error) => Err(error.into()),
-        })
+    /// Reads the table as the last commit left it.
+    fn read<T>(&self, read: impl FnOnce(&Table) -> Result<T, redb::Error>) -> Result<T, Failure> {
+        self.with(|database| read(&database.begin_read()?.open_table(STATE)?))
     }
 
-    fn with<T>(&self, work: impl FnOnce(&Database) -> Result<T, redb::Error>) -> Result<T, Failure> {
+    fn with<T>(&self, work: impl FnOnce(&redb::Database) -> Result<T, redb::Error>) -> Result<T, Failure> {
         let slot = self.opened()?;
         let Slot::Open(database) = &*slot else { unreachable!("it was opened") };
-        let outcome = catch_unwind(AssertUnwindSafe(|| work(database)));
+        let outcome = database.with(work);
         drop(slot);
         match outcome {
             Ok(Ok(result)) => Ok(result),
+            Ok(Err(redb::Error::Corrupted(why))) => {
+                // Whether the file is damaged turns out when it is opened again.
+                self.failed(io::Error::other(why.clone()));
+                Err(Failure::Damaged(why.into()))
+            }
             Ok(Err(error)) => Err(self.failed(as_io(error))),
-            Err(panic) => {
-                Err(self.failed(io::Error::other(format!("the database panicked: {}", text(&*panic)))))
+            Err(Panicked(why)) => {
+                let failure = Failure::Damaged(format!("the database panicked: {why}").into());
+                self.put(failure.clone());
+                Err(failure)
             }
         }
     }
@@ -157,6 +188,9 @@ impl Disk {
             if let Slot::Not(Failure::Failed(_)) = &*slot {
                 match open_or_create(&self.path, &self.watch) {
                     Ok(database) => *slot = Slot::Open(database),
+                    Err(StoreError::Damaged { why, .. }) => {
+                        *slot = Slot::Not(Failure::Damaged(why.into()));
+                    }
                     Err(error) => {
                         drop(slot);
                         return Err(self.failed(as_cause(error)));
@@ -177,19 +211,38 @@ impl Disk {
 
     fn put(&self, failure: Failure) {
         let mut slot = self.slot.write();
-        let for_good = matches!(&*slot, Slot::Not(Failure::Closed | Failure::Broken(_)));
-        if !for_good {
-            // The database closes its file before anybody can open it again.
-            *slot = Slot::Not(failure);
+        let for_good =
+            matches!(&*slot, Slot::Not(Failure::Closed | Failure::Broken(_) | Failure::Damaged(_)));
+        if for_good {
+            return;
+        }
+        let has_panicked = matches!(failure, Failure::Damaged(_));
+        // The database closes its file before anybody can open it again.
+        match std::mem::replace(&mut *slot, Slot::Not(failure)) {
+            Slot::Open(database) if has_panicked => database.abandon(),
+            before => drop(before),
         }
     }
+}
+
+/// Returns a value if it matches the checksum that was saved with it.
+fn verified(owner: &str, key: &str, (saved, value): (u64, &[u8])) -> Result<Vec<u8>, Failure> {
+    let found = checksum(owner, key, value);
+    if found == saved {
+        return Ok(value.to_vec());
+    }
+    Err(Failure::Value {
+        owner: owner.to_owned(),
+        key: key.to_owned(),
+        found: format!("{} bytes with the checksum {found:016x}, where {saved:016x} was saved", value.len()),
+    })
 }
 
 pub(super) fn cannot_open(path: &Arc<Path>, cause: io::Error) -> StoreError {
     StoreError::Open { path: path.clone(), cause: Arc::new(cause) }
 }
 
-fn as_io(error: redb::Error) -> io::Error {
+pub(super) fn as_io(error: redb::Error) -> io::Error {
     match error {
         redb::Error::Io(cause) => cause,
         error => io::Error::other(error.to_string()),
@@ -201,12 +254,5 @@ fn as_cause(error: StoreError) -> io::Error {
     match error {
         StoreError::Open { cause, .. } => io::Error::new(cause.kind(), cause.to_string()),
         error => io::Error::other(error.to_string()),
-    }
-}
-
-fn text(panic: &(dyn Any + Send)) -> &str {
-    match panic.downcast_ref::<String>() {
-        Some(text) => text,
-        None => panic.downcast_ref::<&str>().copied().unwrap_or("it does not say why"),
     }
 }

@@ -12,7 +12,7 @@ use sinew_fiber::{Reason, Refused};
 pub enum StoreError {
     /// The owner's name is none.
     #[error(
-        "the owner's name {0}: take one of 1 to 255 bytes without NUL (an actor's state is kept by its name, which `Spawn::name` gives it)"
+        "the owner's name {0}: take one of 1 to 255 bytes without NUL (an actor's state is kept by its name, which `ActorBuilder::name` gives it)"
     )]
     BadOwner(BadName),
     /// The key is none.
@@ -32,6 +32,21 @@ pub enum StoreError {
         /// How many it may have.
         limit: usize,
     },
+    /// The values of one [`save_many`](super::State::save_many) are larger together than the
+    /// store's queue.
+    #[error(
+        "{count} values of {owner:?} have {len} bytes, with their keys and 128 bytes each, and the limit is {limit}: save them by several calls, or raise the limit by `Builder::queue`"
+    )]
+    TooLargeTogether {
+        /// Whose values they are.
+        owner: String,
+        /// How many values there are.
+        count: usize,
+        /// How many bytes they have, as [`Builder::queue`](super::Builder::queue) counts them.
+        len: usize,
+        /// How many they may have.
+        limit: usize,
+    },
     /// The file cannot be opened or made.
     #[error("cannot open the state store {}: {cause}; its directory has to exist, and both have to be writable", path.display())]
     Open {
@@ -47,13 +62,36 @@ pub enum StoreError {
         /// The file.
         path: Arc<Path>,
     },
-    /// The file is no state store, or what is in it makes no sense.
+    /// The file is no state store, or its checksums do not match, or the database has panicked on what is in it. A store
+    /// that was open when that was noticed refuses everything from then on.
     #[error("{} is no state store, or it is damaged: {why}; restore it from a backup, or move it away to begin with an empty one", path.display())]
     Damaged {
         /// The file.
         path: Arc<Path>,
         /// What is wrong with it.
         why: String,
+    },
+    /// A value is not the one that was saved. Other values may be whole.
+    #[error("the value of {key:?} of {owner:?} in the state store {} is damaged, {found}: restore the file from a backup, or save or delete the key", path.display())]
+    DamagedValue {
+        /// The file.
+        path: Arc<Path>,
+        /// Whose value it is.
+        owner: String,
+        /// Its key.
+        key: String,
+        /// What was found in its place.
+        found: String,
+    },
+    /// A newer version of Sinew has written the file.
+    #[error("the state store {} has format {found}, and this version of Sinew knows formats up to {known}: open it with the version that wrote it, or move it away to begin with an empty one", path.display())]
+    NewerFormat {
+        /// The file.
+        path: Arc<Path>,
+        /// The format of the file.
+        found: u64,
+        /// The newest one that is known.
+        known: u64,
     },
     /// The disk has failed. A change may have been made or not; the next call tries again.
     #[error("the state store {} cannot be read or written: {cause}; a change may have been made or not: mend that, and save again", path.display())]

@@ -20,21 +20,11 @@ impl Default for Memory {
 }
 
 impl Memory {
-    pub(super) fn change(&self, change: Option<Change>, counters: &Counters) -> Result<bool, StoreError> {
+    pub(super) fn change(&self, changes: Vec<Change>, counters: &Counters) -> Result<bool, StoreError> {
         let mut owners = self.0.lock();
         let owners = owners.as_mut().ok_or(StoreError::Closed)?;
-        let Some(change) = change else { return Ok(false) };
-        counters.count([&change]);
-        let owner = &*change.owner;
-        let Some(value) = change.value else {
-            let Some(values) = owners.get_mut(owner) else { return Ok(false) };
-            let removed = values.remove(&change.key).is_some();
-            if values.is_empty() {
-                owners.remove(owner);
-            }
-            return Ok(removed);
-        };
-        Ok(owners.entry(owner.to_owned()).or_default().insert(change.key, value).is_some())
+        counters.count(&changes);
+        Ok(changes.into_iter().fold(false, |replaced, change| replaced | make(change, owners)))
     }
 
     pub(super) fn load(&self, owner: &str, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
@@ -44,16 +34,43 @@ impl Memory {
     }
 
     pub(super) fn keys(&self, owner: &str, prefix: &str) -> Result<Vec<String>, StoreError> {
+        self.list(owner, prefix, |key, _| key.clone())
+    }
+
+    pub(super) fn entries(&self, owner: &str, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        self.list(owner, prefix, |key, value| (key.clone(), value.clone()))
+    }
+
+    fn list<T>(
+        &self,
+        owner: &str,
+        prefix: &str,
+        read: impl Fn(&String, &Vec<u8>) -> T,
+    ) -> Result<Vec<T>, StoreError> {
         let owners = self.0.lock();
         let owners = owners.as_ref().ok_or(StoreError::Closed)?;
         let Some(values) = owners.get(owner) else { return Ok(Vec::new()) };
         let from = (Bound::Included(prefix), Bound::Unbounded);
-        let keys = values.range::<str, _>(from).map(|(key, _)| key);
-        Ok(keys.take_while(|key| key.starts_with(prefix)).cloned().collect())
+        let entries = values.range::<str, _>(from).take_while(|(key, _)| key.starts_with(prefix));
+        Ok(entries.map(|(key, value)| read(key, value)).collect())
     }
 
     pub(super) fn close(&self) {
         let closed = self.0.lock().take();
         drop(closed); // without the lock
     }
+}
+
+/// Makes a change. True if there was a value before.
+fn make(change: Change, owners: &mut BTreeMap<String, Values>) -> bool {
+    let owner = &*change.owner;
+    let Some(value) = change.value else {
+        let Some(values) = owners.get_mut(owner) else { return false };
+        let removed = values.remove(&change.key).is_some();
+        if values.is_empty() {
+            owners.remove(owner);
+        }
+        return removed;
+    };
+    owners.entry(owner.to_owned()).or_default().insert(change.key, value).is_some()
 }

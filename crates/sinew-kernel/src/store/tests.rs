@@ -4,7 +4,9 @@ pub(super) mod faults;
 
 mod creating;
 mod failing;
+mod format;
 mod power_cut;
+mod reports;
 mod slow;
 
 use std::path::{Path, PathBuf};

@@ -29,12 +29,12 @@ impl Watch {
 }
 
 pub(super) struct Watched {
-    file: FileBackend,
+    file: std::sync::Arc<FileBackend>,
     watch: Watch,
 }
 
 impl Watched {
-    pub(super) fn new(file: FileBackend, watch: Watch) -> Watched {
+    pub(super) fn new(file: std::sync::Arc<FileBackend>, watch: Watch) -> Watched {
         Watched { file, watch }
     }
 }

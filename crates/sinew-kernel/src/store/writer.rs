@@ -10,10 +10,11 @@
 
 use std::sync::Arc;
 
-use sinew_sched::chan::{self, oneshot};
+use sinew_chan::chan::{self, oneshot};
 use sinew_sync::atomic::{AtomicU64, Ordering};
 
 use super::disk::{Disk, Failure};
+use super::report::Report;
 
 /// What a change counts in the queue besides its bytes: about what its answer and its place take.
 const OVERHEAD: usize = 128;
@@ -28,26 +29,57 @@ pub(super) struct Change {
     pub(super) value: Option<Vec<u8>>,
 }
 
-/// True if there was a value before.
+impl Change {
+    /// Its weight in the queue.
+    fn weight(&self) -> usize {
+        self.owner.len() + self.key.len() + self.value.as_ref().map_or(0, Vec::len) + OVERHEAD
+    }
+}
+
+/// The weight in the queue of changes that are made together.
+pub(super) fn weight_of(changes: &[Change]) -> usize {
+    changes.iter().map(Change::weight).sum()
+}
+
+/// True if one of the changes replaced or removed a value.
 pub(super) type Answer = Result<bool, Failure>;
 
-/// A change that somebody waits for; without one, they wait for those before it.
+/// Changes that are made in one commit, and the recipient of the outcome. A request without changes
+/// is a flush: it is answered after the requests before it.
 pub(super) struct Request {
-    change: Option<Change>,
-    answer: oneshot::Sender<Answer>,
+    changes: Vec<Change>,
+    recipient: Recipient,
+}
+
+/// The recipient of the outcome of a request.
+enum Recipient {
+    /// A caller that waits.
+    Caller(oneshot::Sender<Answer>),
+    /// A caller that does not wait.
+    Report(Report),
 }
 
 impl Request {
-    pub(super) fn new(change: Option<Change>) -> (Request, oneshot::Receiver<Answer>) {
+    /// A request whose caller waits for the outcome.
+    pub(super) fn new(changes: Vec<Change>) -> (Request, oneshot::Receiver<Answer>) {
         let (answer, answered) = oneshot::channel();
-        (Request { change, answer }, answered)
+        (Request { changes, recipient: Recipient::Caller(answer) }, answered)
+    }
+
+    /// A request whose outcome is reported.
+    pub(super) fn reporting(changes: Vec<Change>, report: Report) -> Request {
+        Request { changes, recipient: Recipient::Report(report) }
+    }
+
+    /// Drops a request that was not queued; nothing is reported.
+    pub(super) fn withdraw(self) {
+        if let Recipient::Report(report) = self.recipient {
+            report.withdraw();
+        }
     }
 
     pub(super) fn weight(&self) -> usize {
-        let bytes = self.change.as_ref().map_or(0, |change| {
-            change.owner.len() + change.key.len() + change.value.as_ref().map_or(0, Vec::len)
-        });
-        bytes + OVERHEAD
+        weight_of(&self.changes).max(OVERHEAD)
     }
 
     /// What one with a value of this size weighs at most.
@@ -74,7 +106,7 @@ pub(super) fn run(disk: &Disk, requests: &chan::Receiver<Request>, room: usize, 
 
 /// Makes the changes of `batch` in one commit, and answers.
 fn write(disk: &Disk, batch: Vec<Request>, counters: &Counters) {
-    let changes = || batch.iter().filter_map(|request| request.change.as_ref());
+    let changes = || batch.iter().flat_map(|request| &request.changes);
     let outcome = if changes().next().is_some() {
         let outcome = disk.commit(changes());
         counters.count_commit(outcome.is_ok(), changes());
@@ -82,13 +114,16 @@ fn write(disk: &Disk, batch: Vec<Request>, counters: &Counters) {
     } else {
         disk.check().map(|()| Vec::new())
     };
-    let mut before = outcome.as_ref().map_or(&[][..], Vec::as_slice).iter();
-    for Request { change, answer } in batch {
-        let answered = match &outcome {
-            Ok(_) => Ok(change.is_some() && before.next().copied().unwrap_or(false)),
+    let mut replaced = outcome.as_ref().map_or(&[][..], Vec::as_slice).iter();
+    for Request { changes, recipient } in batch {
+        let answer = match &outcome {
+            Ok(_) => Ok(replaced.by_ref().take(changes.len()).fold(false, |any, one| any | one)),
             Err(failure) => Err(failure.clone()),
         };
-        let _ = answer.send(answered); // whoever has given up does not want to know
+        match recipient {
+            Recipient::Caller(caller) => drop(caller.send(answer)), // it may have given up
+            Recipient::Report(report) => report.tell(answer),
+        }
     }
 }
 
@@ -104,7 +139,7 @@ pub struct Stats {
     pub commits: u64,
     /// Commits that failed.
     pub failed: u64,
-    /// Changes that are queued at the moment, without those that are being committed.
+    /// Calls whose changes are queued, without the ones that are being committed.
     pub queued: usize,
 }
 

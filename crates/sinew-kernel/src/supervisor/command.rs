@@ -1,6 +1,7 @@
 //! What a supervisor is asked for, and what it answers.
 
 use std::fmt;
+use std::time::Duration;
 
 use sinew_core::{ActorId, ExitReason, Restart};
 
@@ -196,6 +197,15 @@ impl SupervisorRef {
         self.0.ask(Command::WhenStarted)
     }
 
+    /// Like [`wait_started`](SupervisorRef::wait_started), and waits up to `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// As for `wait_started`.
+    pub fn wait_started_timeout(&self, timeout: Duration) -> Result<(), AskError> {
+        self.0.ask_timeout(Command::WhenStarted, timeout)
+    }
+
     /// Asks the supervisor to stop its children, from the last to the first, and to end. With [`Strategy::Dynamic`] they are stopped
     /// all at once.
     ///
@@ -216,6 +226,15 @@ impl SupervisorRef {
     /// Refused where nothing may wait.
     pub fn join(&self) -> Result<ExitReason, JoinError> {
         self.0.join()
+    }
+
+    /// Waits until the supervisor has ended, up to `timeout`. Returns `None` on timeout.
+    ///
+    /// # Errors
+    ///
+    /// As for [`join`](SupervisorRef::join).
+    pub fn join_timeout(&self, timeout: Duration) -> Result<Option<ExitReason>, JoinError> {
+        self.0.join_timeout(timeout)
     }
 
     /// True once the supervisor has ended.

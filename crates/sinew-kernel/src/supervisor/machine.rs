@@ -42,11 +42,10 @@ use crate::actor::{Body, Flow};
 use crate::ask::Reply;
 use crate::cell::AnyCell;
 use crate::ctx::Ctx;
-use crate::end;
 use crate::error::SpawnError;
 use crate::event::{Event, Exit, Relation};
-use crate::failure;
 use crate::message::Message;
+use crate::start;
 use crate::stop;
 use crate::timers::Fire;
 
@@ -211,7 +210,7 @@ impl Machine {
         self.to_stop.remove(&place);
         if let Some(child) = self.children.remove(&place) {
             self.keys.remove(&child.spec.key);
-            failure::contain("the destructor of a child's factory", &ctx.cell.head, || drop(child));
+            ctx.cell.head.contain("the destructor of a child's factory", || drop(child));
         }
     }
 
@@ -251,7 +250,7 @@ impl Machine {
         if self.is_settled() {
             // A supervisor has started when its children have.
             if !std::mem::replace(&mut self.has_started, true) {
-                end::started(&**ctx.cell);
+                start::started(&**ctx.cell);
             }
             self.waits.drain(..).for_each(|waiting| waiting.send(()));
         }
@@ -286,7 +285,7 @@ impl Machine {
             }
             Err(error) => {
                 child.run = Run::Failing;
-                ctx.cell.head.node.log.say_no_start(ctx, &child.spec.key, &error);
+                ctx.cell.head.node.log.say_no_start(ctx.id(), &child.spec.key, &error);
                 // A node that shuts down is about to stop this supervisor.
                 if matches!(error, SpawnError::ShuttingDown | SpawnError::ParentEnded(_)) {
                     child.asked = Asked::ByCommand;
@@ -312,7 +311,7 @@ impl Machine {
     fn tick_at(&mut self, at: Instant, what: Ticket, ctx: &Ctx<'_, Command>) -> (u64, Timer) {
         let ticket = self.ticket(what);
         let node = ctx.cell.head.node;
-        (ticket, node.timers.at(node, at, Fire::Tick(ctx.id(), ticket)))
+        (ticket, node.timers.at(&node.table, at, Fire::Tick(ctx.id(), ticket)))
     }
 
     fn forget(&mut self, (ticket, timer): (u64, Timer), ctx: &Ctx<'_, Command>) {

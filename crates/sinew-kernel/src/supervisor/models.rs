@@ -17,6 +17,7 @@ use crate::models::{Idle, model_of_node, node};
 use crate::node::LocalNode;
 use crate::process::Process;
 use crate::run::Run;
+use crate::start;
 use crate::{ActorRef, stop};
 
 /// A supervisor with a child, which has run for a turn.
@@ -62,7 +63,7 @@ fn supervisor_stop_against_restart() {
         let (turns, supervisor) = supervisor(node);
         let child = children(node, &supervisor).remove(0);
         let fails = thread::spawn(move || {
-            end::started(&*child);
+            start::started(&*child);
             end::bury(&*child, &ExitReason::Killed);
         });
         let stops = {
@@ -90,9 +91,9 @@ fn supervisor_stop_against_delayed_restart() {
         let fails = ChildSpec::new("fails", || Idle).restart(Restart::Permanent).backoff(backoff);
         let (turns, supervisor) = supervisor_of(node, vec![fails, ChildSpec::new("other", || Idle)]);
         let child = children(node, &supervisor).remove(0);
-        end::started(&*child);
+        start::started(&*child);
         assert_eq!(turns.turn(), After::Idle);
-        end::started(&*children(node, &supervisor).remove(1));
+        start::started(&*children(node, &supervisor).remove(1));
         end::bury(&*child, &ExitReason::Killed);
         assert_eq!(turns.turn(), After::Idle);
         let clock = {

@@ -22,9 +22,9 @@ use crate::event::Exit;
 use crate::mailbox::Policy;
 use crate::message::Message;
 use crate::names;
+use crate::patience::Patience;
 use crate::process::Process;
-use crate::spawn::Spawn;
-use crate::stop::Patience;
+use crate::spawn::ActorBuilder;
 
 /// A child of a supervisor: how it is made, each time that it is started, and when it is restarted.
 ///
@@ -117,7 +117,7 @@ impl ChildSpec {
     /// let node = Node::new();
     /// let this = *node;
     /// let pool = move || this.supervisor(Strategy::OneForOne).child(ChildSpec::new("worker", || Worker));
-    /// node.supervisor(Strategy::OneForAll).child(ChildSpec::supervisor("pool", pool)).start().unwrap();
+    /// node.supervisor(Strategy::OneForAll).child(ChildSpec::supervisor("pool", pool)).spawn().unwrap();
     /// ```
     #[track_caller]
     pub fn supervisor<F>(key: impl Into<Box<str>>, mut factory: F) -> ChildSpec
@@ -190,7 +190,7 @@ impl ChildSpec {
     }
 
     /// Spawns the child.
-    pub(super) fn start(&self, spawn: Spawn, restarts: u32) -> Result<ActorId, SpawnError> {
+    pub(super) fn start(&self, spawn: ActorBuilder, restarts: u32) -> Result<ActorId, SpawnError> {
         let mut spawn = spawn.supervised(restarts, self.at).patience(self.patience).policy(self.policy);
         if let Some(name) = &self.name {
             spawn = spawn.name(name.clone());
@@ -213,7 +213,7 @@ impl fmt::Debug for ChildSpec {
 
 /// A form of actor that can be started again and again.
 trait Start: Send {
-    fn start(&self, spawn: Spawn) -> Result<ActorId, SpawnError>;
+    fn start(&self, spawn: ActorBuilder) -> Result<ActorId, SpawnError>;
 }
 
 /// Where a factory lies while it does not run.
@@ -273,7 +273,7 @@ where
     F: FnMut() -> B + Send + 'static,
     B: Body,
 {
-    fn start(&self, spawn: Spawn) -> Result<ActorId, SpawnError> {
+    fn start(&self, spawn: ActorBuilder) -> Result<ActorId, SpawnError> {
         spawn.start_body(Lazy::New(self.0.share())).map(|actor| actor.id())
     }
 }
@@ -286,7 +286,7 @@ where
     F: FnMut(&mut Process<'_, M>) -> Flow + Send + 'static,
     M: Send + 'static,
 {
-    fn start(&self, spawn: Spawn) -> Result<ActorId, SpawnError> {
+    fn start(&self, spawn: ActorBuilder) -> Result<ActorId, SpawnError> {
         let slot = self.0.share();
         let run = |own: &mut Process<'_, M>| slot.with(|body| body(own)).unwrap_or_else(Flow::Exit);
         spawn.spawn_process(run).map(|actor| actor.id())

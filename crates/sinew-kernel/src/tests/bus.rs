@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll, Wake, Waker};
 
-use sinew_sched::chan::Receiver;
+use sinew_chan::chan::Receiver;
 use sinew_sync::{Arc, Mutex, model, thread};
 
 use crate::bus::{Bus, Told};

@@ -7,15 +7,16 @@ use sinew_core::ExitReason;
 use sinew_sync::atomic::{AtomicBool, Ordering};
 use sinew_sync::{Arc, thread};
 
-use super::{Idle, exits, model_of_node, node};
+use super::{Idle, exits, model_of_node, node, node_for};
 use crate::ActorRef;
 use crate::actor::{Actor, Flow};
 use crate::ask::Reply;
 use crate::cell::{AnyCell, Children, Phase};
 use crate::ctx::Ctx;
-use crate::end::{bury, demonitor, end_without, give_up, link, monitor};
+use crate::end::{bury, end_without, give_up};
 use crate::error::{AskError, SpawnError};
 use crate::event::Relation;
+use crate::links::{demonitor, link, monitor};
 use crate::mailbox::Taken;
 
 /// Has an actor end, by a thread of its own.
@@ -127,18 +128,49 @@ fn end_is_seen_when_all_is_done() {
     });
 }
 
-/// An id that is unknown is that of one that is dead.
+/// Whoever finds an actor dead finds its id unknown and its place free, also if nobody has to do with the actor.
 #[test]
-fn end_is_told_before_the_id_is_unknown() {
-    model_of_node("end_is_told_before_the_id_is_unknown", || {
-        let node = node();
-        let actor = node.spawn(Idle).unwrap();
-        actor.0.lock().life.more(); // what there is to free
-        let end = ends(&actor);
-        while node.0.table.has(actor.id()) {
-            thread::yield_now();
+fn end_is_seen_when_the_id_is_unknown() {
+    model_of_node("end_is_seen_when_the_id_is_unknown", || {
+        for is_plain in [true, false] {
+            let node = node_for(1);
+            let actor = node.spawn(Idle).unwrap();
+            if !is_plain {
+                actor.0.lock().life.more(); // what there is to free
+            }
+            let end = ends(&actor);
+            while !actor.is_dead() {
+                thread::yield_now();
+            }
+            assert!(!node.0.table.has(actor.id()));
+            assert!(node.spawn(Idle).is_ok(), "there is room");
+            end.join().unwrap();
         }
-        assert!(actor.is_dead());
+    });
+}
+
+/// Whoever is told of an end finds the id unknown and the place free: who waits for it, its parent, and who monitors it.
+#[test]
+fn end_is_told_when_the_id_is_unknown() {
+    model_of_node("end_is_told_when_the_id_is_unknown", || {
+        let actor = node().spawn(Idle).unwrap();
+        let end = ends(&actor);
+        actor.join().unwrap();
+        assert!(!actor.node().0.table.has(actor.id()));
+        end.join().unwrap();
+
+        let node = node_for(2);
+        let parent = node.spawn(Idle).unwrap();
+        let child = node.actor().child_of(parent.id()).spawn(Idle).unwrap();
+        monitor(&*parent.0, child.id());
+        let end = ends(&child);
+        for _ in ["child", "monitor"] {
+            while parent.0.lock().mail.take_event().is_none() {
+                thread::yield_now();
+            }
+            assert!(!node.0.table.has(child.id()));
+        }
+        assert!(node.spawn(Idle).is_ok(), "there is room");
         end.join().unwrap();
     });
 }

@@ -9,8 +9,8 @@ pub(crate) mod services;
 
 use std::collections::VecDeque;
 
+use sinew_chan::chan::oneshot;
 use sinew_core::ExitReason;
-use sinew_sched::chan::oneshot;
 use sinew_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use sinew_sync::thread::{self, Thread};
 use sinew_sync::{Arc, Mutex, ShortLock, model};
@@ -20,8 +20,9 @@ use crate::actor::{Actor, Flow};
 use crate::cell::AnyCell;
 use crate::ctx::Ctx;
 use crate::event::{Event, Exit, MonitorId, Relation};
+use crate::lifecycle::Lifecycle;
 use crate::mailbox::{Mail, Policy, Put, Refused, Stop, Taken};
-use crate::node::{Lifecycle, LocalNode, Node};
+use crate::node::{LocalNode, Node};
 
 /// What the lane is for a request to stop.
 const STOP: u32 = 100;
@@ -324,6 +325,11 @@ pub(crate) fn node() -> &'static LocalNode {
     Box::leak(Box::new(Node::builder().build_current_thread().unwrap()))
 }
 
+/// The same with room for so many actors.
+pub(crate) fn node_for(actors: usize) -> &'static LocalNode {
+    Box::leak(Box::new(Node::builder().max_actors(actors).build_current_thread().unwrap()))
+}
+
 /// The exits that an actor was told.
 pub(crate) fn exits(actor: &ActorRef<u32>) -> Vec<Exit> {
     let mut exits = Vec::new();
@@ -350,8 +356,8 @@ fn end_against_link_and_monitor() {
                 thread::spawn(move || crate::end::bury(&*other.0, &ExitReason::Killed))
             })
             .collect();
-        let linked = crate::end::link(node.0, one.id(), other.id()).is_ok();
-        let MonitorId(monitor) = crate::end::monitor(&*one.0, other.id());
+        let linked = crate::links::link(node.0, one.id(), other.id()).is_ok();
+        let MonitorId(monitor) = crate::links::monitor(&*one.0, other.id());
         ends.into_iter().for_each(|end| end.join().unwrap());
         let exits = exits(&one);
         let count = |relation| exits.iter().filter(|exit| exit.relation == relation).count();

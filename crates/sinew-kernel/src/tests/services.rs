@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sinew_core::payload::{SystemPayload, Timer as Expired};
 use sinew_core::{ExitReason, Instant};
-use sinew_sync::thread;
+use sinew_sync::{Arc, Mutex, thread};
 
 use super::{Idle, model_of_node, node};
 use crate::ActorRef;
@@ -13,10 +13,13 @@ use crate::cell::Lane;
 use crate::ctx::Ctx;
 use crate::end::bury;
 use crate::event::Event;
-use crate::names::NameChange;
-use crate::node::{Node, NodeRef};
+use crate::node::Node;
+use crate::registry::NameChange;
+use crate::shared::NodeRef;
 
 const SECOND: Duration = Duration::from_secs(1);
+/// A time that does not come.
+const FAR: Instant = Instant::from_nanos(u64::MAX);
 
 /// Has an actor end while it, or somebody else, does something `meanwhile`.
 fn ends_while(actor: &ActorRef<u32>, meanwhile: impl FnOnce()) {
@@ -63,12 +66,58 @@ fn name_is_told_once() {
         let actor = node.spawn(Idle).unwrap().id();
         let registers = thread::spawn(move || node.register("it", actor).unwrap());
         let (mut told, changes) = node.0.names.subscribe();
+        told.retain(|known| matches!(known, NameChange::Name(known) if known.actor == actor));
         registers.join().unwrap();
         assert!(node.unregister("it").is_some());
         while let Ok(Some(change)) = changes.try_recv() {
             told.push(change);
         }
         assert!(matches!(&told[..], [NameChange::Name(_), NameChange::NoName(_)]), "{told:?}");
+    });
+}
+
+/// A registration wakes the callers that wait for the name.
+#[test]
+fn name_is_waited_for() {
+    model_of_node("name_is_waited_for", || {
+        let node = **node();
+        let actor = node.spawn(Idle).unwrap().id();
+        for text in ["it", "/it"] {
+            let registers = thread::spawn(move || node.register(text, actor).unwrap());
+            assert!(node.0.names.wait(node.0, text, None, FAR).unwrap());
+            assert_eq!(node.lookup(text), Some(actor));
+            registers.join().unwrap();
+        }
+    });
+}
+
+/// A node that starts no more actors wakes the callers that wait for a name.
+#[test]
+fn name_wait_against_shutdown() {
+    model_of_node("name_wait_against_shutdown", || {
+        let node = **node();
+        let closes = thread::spawn(move || node.ask_all());
+        while node.0.names.wait(node.0, "it", None, FAR).unwrap() {}
+        closes.join().unwrap();
+    });
+}
+
+/// After a move, a reference by name leads to the actor that has the name.
+#[test]
+fn named_reference_follows_a_move() {
+    model_of_node("named_reference_follows_a_move", || {
+        let node = **node();
+        let [one, other] = [(); 2].map(|()| node.spawn(Idle).unwrap().id());
+        node.register("it", one).unwrap();
+        let named = node.named::<u32>("it");
+        let moves = thread::spawn(move || {
+            node.unregister("it").unwrap();
+            node.register("it", other).unwrap();
+        });
+        let seen = named.current(None).unwrap().map(|actor| actor.id());
+        assert!([None, Some(one), Some(other)].contains(&seen));
+        moves.join().unwrap();
+        assert_eq!(named.current(None).unwrap().map(|actor| actor.id()), Some(other));
     });
 }
 
@@ -105,14 +154,39 @@ fn timer_against_end() {
         ends_while(&actor, || {
             let _ = Ctx::new(&actor.0).set_timer(SECOND, true);
         });
-        assert_eq!(node.0.timers.len(node.0), 0);
+        assert_eq!(node.0.timers.len(&node.0.table), 0);
+    });
+}
+
+/// The report of a save is dropped by its actor's end, and never by the writer thread of the store.
+#[test]
+fn save_report_against_end() {
+    struct Report(Arc<Mutex<Vec<thread::ThreadId>>>);
+    impl Drop for Report {
+        fn drop(&mut self) {
+            self.0.lock().push(thread::current().id());
+        }
+    }
+    model_of_node("save_report_against_end", || {
+        let node = **node();
+        let actor = node.spawn(Idle).unwrap();
+        let dropped_by = Arc::new(Mutex::new(Vec::new()));
+        let report = Report(dropped_by.clone());
+        let save = Ctx::new(&actor.0).begin_save(move |_| {
+            drop(report);
+            1
+        });
+        let store = thread::spawn(move || save.settle(Ok(())));
+        bury(&*actor.0, &ExitReason::Killed);
+        store.join().unwrap();
+        assert_eq!(*dropped_by.lock(), [thread::current().id()]);
     });
 }
 
 /// The clock comes to everything that is due at this time.
 pub(crate) fn ring(node: NodeRef, now: Instant) {
-    while let Some((at, fire)) = node.0.timers.pop(now) {
-        node.0.fire(at, fire);
+    while let Some(fire) = node.0.timers.pop(now) {
+        crate::clock::fire(node.0, fire);
     }
 }
 
@@ -146,7 +220,7 @@ fn timer_cancelled_or_rung() {
         assert!(ctx.cancel_timer(timer));
         assert_eq!(expired(&actor), 0);
         clock.join().unwrap();
-        assert_eq!(node.0.timers.len(node.0), 0);
+        assert_eq!(node.0.timers.len(&node.0.table), 0);
     });
 }
 

@@ -4,11 +4,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use sinew_chan::chan::oneshot;
 use sinew_kernel::{
     Actor, ActorId, ChildInfo, ChildSpec, ChildState, Ctx, ExitReason, Failure, Flow, LocalNode, Node, Reply,
     Strategy, Supervisor, SupervisorRef,
 };
-use sinew_sched::chan::oneshot;
 use sinew_sched::{ManualClock, Runtime};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ impl Lab {
     }
 
     pub(crate) fn start(&self, supervisor: Supervisor) -> SupervisorRef {
-        let supervisor = supervisor.start().unwrap();
+        let supervisor = supervisor.spawn().unwrap();
         self.node.run_until_idle();
         supervisor
     }

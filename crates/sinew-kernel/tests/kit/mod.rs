@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use sinew_chan::chan::oneshot;
 use sinew_kernel::{Actor, ActorRef, Ctx, Exit, ExitReason, Flow, LocalNode, Node};
-use sinew_sched::chan::oneshot;
 use sinew_sched::{ManualClock, Runtime};
 
 /// How many times longer than usual the tests run: `SINEW_STRESS`, or 1.

@@ -91,7 +91,7 @@ impl Real<'_> {
             supervisor = supervisor.child(spec);
             children.push(shared);
         }
-        let supervisor = supervisor.start().unwrap();
+        let supervisor = supervisor.spawn().unwrap();
         node.run_until_idle();
         Real { node, clock, supervisor, children, log }
     }

@@ -1,6 +1,6 @@
 //! The threads of a runtime that run jobs which block.
 //!
-//! Everything is under one lock: the jobs that wait, first in first out, those that run, and the threads that are idle.
+//! Everything is under one lock: the places for jobs and the callers that wait for one, the jobs that wait, first in first out, those that run, and the threads that are idle.
 //! Whoever submits a job takes a thread out of the idle ones and unparks it, or, if there is none, starts one, unless there
 //! are as many as there may be; then a busy thread takes the job when it is done. So each job has a thread that is on its
 //! way, or that is busy. A thread that was taken out of the idle ones looks for a job before it does anything else; one that
@@ -15,7 +15,8 @@
 //! Threads are not joined, and a process ends without them. When the runtime stops, idle threads end at once.
 //!
 //! Models: `blocking_job_or_keep_alive`, `blocking_job_runs_or_is_withdrawn`, `blocking_stop_ends_threads`,
-//! `blocking_drain_waits`.
+//! `blocking_drain_waits`, `blocking_place_is_passed_on`, `blocking_place_or_withdrawal`,
+//! `blocking_drain_ends_with_a_withdrawal`.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -28,11 +29,13 @@ use sinew_sync::atomic::{AtomicUsize, Ordering};
 use sinew_sync::thread::{self, Thread};
 use sinew_sync::{Mutex, park_timeout};
 
-use crate::case::Async;
+use crate::case::{Attempt, Case, Enrolled};
 use crate::clock::system_now;
 use crate::cpu;
-use crate::sync::Semaphore;
-use crate::sync::case::acquire;
+use crate::notes::What;
+use crate::shared::RuntimeId;
+use crate::wait::{Awaited, Node, Queue, TOLD, Waiter};
+use crate::wait_kind::WaitKind;
 
 /// How many threads and jobs a pool has, and for how long threads stay that have nothing to do.
 #[derive(Clone, Debug)]
@@ -49,20 +52,23 @@ impl Default for Limits {
 }
 
 /// What a thread runs. It does not unwind.
-pub(super) type Job = Box<dyn FnOnce() + Send>;
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 pub(crate) struct Pool {
     limits: Limits,
-    /// One for each job that may run or be queued.
-    permits: Semaphore,
     /// Callers that wait for a job.
     holds: AtomicUsize,
     state: Mutex<State>,
     start: fn(&'static Pool, u64) -> io::Result<()>,
+    /// Whose pool it is: its threads keep that runtime's memory.
+    runtime: RuntimeId,
 }
 
-#[derive(Default)]
 struct State {
+    /// Free places, one for each further job that may run or be queued.
+    places: usize,
+    /// Callers that wait for a place; while there are any, no place is free.
+    waiting: Queue,
     queue: VecDeque<(u64, Job)>,
     /// The jobs that run, and whether somebody waits for them.
     running: HashMap<u64, bool>,
@@ -79,6 +85,35 @@ struct State {
 }
 
 impl State {
+    fn new(places: usize) -> State {
+        State {
+            places,
+            waiting: Queue::new(),
+            queue: VecDeque::new(),
+            running: HashMap::new(),
+            idle: Vec::new(),
+            threads: 0,
+            last: 0,
+            stopping: false,
+            refusal: None,
+            drained: None,
+        }
+    }
+
+    /// Takes a free place.
+    fn take_place(&mut self) -> bool {
+        let is_free = self.places > 0;
+        self.places -= usize::from(is_free);
+        is_free
+    }
+
+    /// Passes a place on to the first caller that waits, and returns it; otherwise the place is free.
+    fn give_place(&mut self) -> Option<Waiter> {
+        let waiter = self.waiting.tell(TOLD);
+        self.places += usize::from(waiter.is_none());
+        waiter
+    }
+
     fn number(&mut self) -> u64 {
         self.last += 1;
         self.last
@@ -86,6 +121,11 @@ impl State {
 
     fn pending(&self) -> usize {
         self.queue.len() + self.running.len()
+    }
+
+    /// Takes the thread that waits for the last job, if there is no job any more.
+    fn take_drained(&mut self) -> Option<Thread> {
+        if self.pending() == 0 { self.drained.take() } else { None }
     }
 }
 
@@ -106,22 +146,30 @@ pub struct BlockingDump {
 }
 
 impl Pool {
-    pub(crate) fn new(limits: Limits) -> Pool {
-        Pool::starting(limits, start)
+    pub(crate) fn new(limits: Limits, runtime: RuntimeId) -> Pool {
+        Pool { runtime, ..Pool::starting(limits, start) }
     }
 
     fn starting(limits: Limits, start: fn(&'static Pool, u64) -> io::Result<()>) -> Pool {
-        let permits = limits.threads.saturating_add(limits.queue).min(Semaphore::MAX_PERMITS);
-        let (holds, state) = (AtomicUsize::new(0), Mutex::new(State::default()));
-        Pool { limits, permits: Semaphore::new(permits), holds, state, start }
+        let places = limits.threads.saturating_add(limits.queue);
+        let (holds, state) = (AtomicUsize::new(0), Mutex::new(State::new(places)));
+        Pool { limits, holds, state, start, runtime: RuntimeId::NONE }
     }
 
-    /// Waits for a permit to submit a job.
-    pub(super) async fn admit(&self) {
-        Async::new(acquire(&self.permits, 1)).await.forget();
+    /// Returns the wait for a place, which is to be used for a job.
+    pub(super) fn admission(&self) -> Admission<'_> {
+        Admission { pool: self }
     }
 
-    /// Queues a job, for which there is a permit, and returns its number.
+    /// Gives `count` places back.
+    fn give_places(&self, count: usize) {
+        for _ in 0..count {
+            let waiter = self.state.lock().give_place();
+            waiter.into_iter().for_each(Waiter::wake);
+        }
+    }
+
+    /// Queues a job, for which there is a place, and returns its number.
     pub(super) fn submit(&'static self, job: Job) -> u64 {
         let mut state = self.state.lock();
         let number = state.number();
@@ -147,8 +195,10 @@ impl Pool {
         state.refusal = Some(Arc::new(error));
         if state.threads == 0 {
             let jobs = mem::take(&mut state.queue);
+            let drained = state.take_drained();
             drop(state);
-            self.permits.add_permits(jobs.len());
+            drained.into_iter().for_each(|thread| thread.unpark());
+            self.give_places(jobs.len());
             drop(jobs); // a job's destructor is the user's code
         }
     }
@@ -165,8 +215,10 @@ impl Pool {
         match state.queue.binary_search_by_key(&number, |(queued, _)| *queued) {
             Ok(at) => {
                 let job = state.queue.remove(at);
+                let (admitted, drained) = (state.give_place(), state.take_drained());
                 drop(state);
-                self.permits.add_permits(1);
+                admitted.into_iter().for_each(Waiter::wake);
+                drained.into_iter().for_each(|thread| thread.unpark());
                 drop(job); // its destructor is the user's code
             }
             Err(_) => {
@@ -177,14 +229,15 @@ impl Pool {
 
     /// The life of the thread with this number.
     fn serve(&self, me: u64) {
-        cpu::unpin();
+        cpu::unbind();
         while let Some((number, job)) = self.next(me) {
             job();
             let mut state = self.state.lock();
             state.running.remove(&number);
-            let drained = if state.pending() == 0 { state.drained.take() } else { None };
+            let drained = state.take_drained();
+            let admitted = state.give_place();
             drop(state);
-            self.permits.add_permits(1);
+            admitted.into_iter().for_each(Waiter::wake);
             drained.into_iter().for_each(|thread| thread.unpark());
         }
     }
@@ -246,13 +299,6 @@ impl Pool {
         }
     }
 
-    /// How many jobs are queued or run, whether somebody waits for them or not. Each may still wake a task when it ends, or
-    /// before.
-    #[allow(dead_code, reason = "for whoever asks whether a runtime can still go on")]
-    pub(crate) fn pending(&self) -> usize {
-        self.state.lock().pending()
-    }
-
     pub(crate) fn counts(&self) -> BlockingDump {
         let state = self.state.lock();
         let alone = state.running.values().filter(|awaited| !**awaited).count();
@@ -274,9 +320,70 @@ impl Pool {
     }
 }
 
+/// The wait of a caller for a place in the queue of a pool. The place is passed on under the lock of the pool, to the
+/// caller that waits first; one that unwinds passes it on.
+pub(super) struct Admission<'a> {
+    pool: &'a Pool,
+}
+
+impl Awaited for Admission<'_> {
+    unsafe fn withdraw(&self, node: &Node) -> bool {
+        // SAFETY: the caller promises that the node was enrolled with this, which pushed it into this queue.
+        unsafe { self.pool.state.lock().waiting.remove(node) }
+    }
+
+    unsafe fn hand_on(&self, _: &Node) {
+        self.pool.give_places(1);
+    }
+}
+
+impl Attempt for Admission<'_> {
+    fn attempt(&self) -> bool {
+        self.pool.state.lock().take_place()
+    }
+
+    unsafe fn enroll(&self, node: &Node) -> Enrolled {
+        let mut state = self.pool.state.lock();
+        if state.places > 0 {
+            if !node.claim() {
+                return Enrolled::Taken;
+            }
+            state.places -= 1;
+            return Enrolled::Done;
+        }
+        // SAFETY: the caller promises that the node is new, and stays until it was told or withdrawn.
+        unsafe { state.waiting.push(node) };
+        Enrolled::Queued
+    }
+
+    unsafe fn settle(&self, _: &Node) -> bool {
+        true
+    }
+
+    unsafe fn under_lock(&self, change: &mut dyn FnMut()) {
+        let _state = self.pool.state.lock();
+        change();
+    }
+
+    fn what(&self) -> What {
+        What::at(WaitKind::Blocking, self.pool)
+    }
+}
+
+impl Case for Admission<'_> {
+    type Output = ();
+
+    fn output(self) {}
+}
+
 fn start(pool: &'static Pool, number: u64) -> io::Result<()> {
     let name = format!("sinew-blocking-{number}");
-    thread::Builder::new().name(name).spawn(move || pool.serve(number)).map(drop)
+    let reference = pool.runtime.upgrade(); // there is one: whoever submits a job has it
+    let serve = move || {
+        pool.serve(number);
+        drop(reference);
+    };
+    thread::Builder::new().name(name).spawn(serve).map(drop)
 }
 
 #[cfg(test)]

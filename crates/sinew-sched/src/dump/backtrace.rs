@@ -5,7 +5,7 @@
 //! why it may). Nothing of a task runs for that. What it has captured is addresses; names are looked up by whoever has
 //! asked.
 //!
-//! - Whoever asks leaves a [`Request`] with each worker that is in service, sets the bit for it in the word that the worker looks at in every
+//! - Whoever asks leaves a [`BacktraceRequest`] with each worker that is in service, sets the bit for it in the word that the worker looks at in every
 //!   turn ([`Watch::ask`](crate::placement::Watch::ask)), and wakes the worker if it sleeps. This is work in the sense of
 //!   [`crate::shared`]: the bit is set before the fence, and a worker that lies down looks at it after its own (model
 //!   `shared_ask_or_sleep`).
@@ -21,15 +21,12 @@ use std::time::Duration;
 
 use sinew_core::Status;
 use sinew_fiber::Link;
-use sinew_fiber::raw::Inside;
-use sinew_sync::atomic::{AtomicUsize, Ordering};
-use sinew_sync::thread::{self, Thread};
-use sinew_sync::{Arc, Mutex, park_timeout};
+use sinew_sync::{Arc, park_timeout};
 
 use super::Dump;
+use crate::backtrace_request::BacktraceRequest;
 use crate::clock::system_now;
 use crate::shared::Shared;
-use crate::slots::TaskId;
 use crate::task::{Home, Task};
 use crate::worker::{self, Worker};
 
@@ -63,41 +60,12 @@ pub struct FiberDump {
     pub created_at: String,
 }
 
-/// What was asked of the workers.
-pub(crate) struct Request {
-    /// How many more tasks may be looked at.
-    tasks: AtomicUsize,
-    /// The workers that have not answered yet.
-    left: Mutex<Vec<usize>>,
-    found: Mutex<Vec<(TaskId, Inside)>>,
-    asker: Thread,
-}
-
-impl Request {
-    /// A request of the calling thread to these workers, for so many tasks.
-    pub(crate) fn new(workers: Vec<usize>, tasks: usize) -> Request {
-        let (tasks, left) = (AtomicUsize::new(tasks), Mutex::new(workers));
-        Request { tasks, left, found: Mutex::new(Vec::new()), asker: thread::current() }
-    }
-
-    /// True if one more task may be looked at.
-    fn take_one(&self) -> bool {
-        let one_less = |left: usize| left.checked_sub(1);
-        self.tasks.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
-    }
-
-    fn answered(&self, worker: usize) {
-        self.left.lock().retain(|left| *left != worker);
-        self.asker.unpark();
-    }
-}
-
 impl Shared {
     /// A dump with backtraces; `own` is a worker that the calling thread may use, although it does not run.
     pub(crate) fn dump_with(&self, backtraces: Backtraces, own: Option<&Worker>) -> Dump {
         let Backtraces::UpTo(tasks) = backtraces else { return self.dump() };
         let asked: Vec<usize> = self.in_service().map(|(index, _)| index).collect();
-        let request = Arc::new(Request::new(asked.clone(), tasks));
+        let request = Arc::new(BacktraceRequest::new(asked.clone(), tasks));
         asked.iter().for_each(|index| self.inboxes[*index].requests.lock().push(request.clone()));
         let running = worker::current().filter(|worker| ptr::eq(worker.shared, self));
         if let Some(own) = own.or(running) {

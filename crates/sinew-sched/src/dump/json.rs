@@ -93,7 +93,7 @@ fn of_wait(object: &mut Object<'_>, wait: &Wait) {
     object.optional_string("object", wait.object.map(|object| format!("{object:#x}")));
     object.optional("fd", wait.fd);
     object.optional("task", wait.task.map(|task| task.as_u64()));
-    object.optional("actor", wait.actor);
+    object.optional("tag", wait.tag);
     object.optional("deadline_ns", wait.deadline.map(|deadline| deadline.as_nanos()));
     object.array("cases", &wait.cases, |text, case| string(text, case.as_str()));
 }

@@ -10,7 +10,6 @@
 
 mod backtrace;
 mod json;
-mod kind;
 pub(crate) mod signal;
 mod task;
 mod worker;
@@ -22,9 +21,7 @@ use sinew_core::Instant;
 
 use crate::blocking::pool::BlockingDump;
 use crate::shared::Shared;
-pub(crate) use backtrace::Request;
 pub use backtrace::{Backtraces, FiberDump};
-pub use kind::WaitKind;
 pub use task::{HandleState, TaskDump, TaskState, Wait};
 pub use worker::{WorkerDump, WorkerState};
 
@@ -82,6 +79,22 @@ impl Shared {
 }
 
 impl Dump {
+    /// A dump of a runtime that is gone.
+    pub(crate) fn of_none(now: Instant) -> Dump {
+        Dump {
+            now,
+            phase: "stopping",
+            active: 0,
+            spawned_outside: 0,
+            queued_outside: 0,
+            descriptors: None,
+            blocking: BlockingDump { threads: 0, idle: 0, queued: 0, running: 0, alone: 0 },
+            workers: Vec::new(),
+            tasks: Vec::new(),
+            unanswered: Vec::new(),
+        }
+    }
+
     /// The dump as one object of JSON; `docs/operations.md` has its shape.
     pub fn to_json(&self) -> String {
         json::of(self)

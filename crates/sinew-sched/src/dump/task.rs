@@ -6,15 +6,16 @@ use std::ptr;
 use std::time::Duration;
 
 use sinew_core::Instant;
-use sinew_fiber::Level;
+use sinew_fiber::CancelLevel;
 use sinew_sync::atomic::Ordering;
 
-use super::{FiberDump, WaitKind, rounded};
+use super::{FiberDump, rounded};
 use crate::notes::{Noted, age, pinned_to, worker_of};
 use crate::shared::{Inbox, Shared};
-use crate::slots::TaskId;
 use crate::state::Seen;
 use crate::task::{DETACHED, DONE, Task};
+use crate::task_id::TaskId;
+use crate::wait_kind::WaitKind;
 
 /// What a task is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,8 +55,8 @@ pub struct Wait {
     pub fd: Option<i32>,
     /// The task whose end it waits for.
     pub task: Option<TaskId>,
-    /// The local number of the actor whose answer, room or end it waits for.
-    pub actor: Option<u32>,
+    /// The number of the thing that it waits for, if the kind is a label of a crate above the scheduler.
+    pub tag: Option<u32>,
     /// When it goes on at the latest, on the clock of the runtime.
     pub deadline: Option<Instant>,
     /// The kinds of the cases of a select, up to eight.
@@ -68,7 +69,7 @@ pub struct Wait {
 pub struct TaskDump {
     /// Its number.
     pub id: TaskId,
-    /// Its name, if it has one and has not ended. That of an actor says which it is.
+    /// Its name, if it has one and has not ended.
     pub name: Option<String>,
     /// The type of its body: of a task that was spawned with a closure, that of the closure. Empty if it has ended.
     pub type_name: &'static str,
@@ -79,7 +80,7 @@ pub struct TaskDump {
     /// Whether somebody woke it before it could park.
     pub notified: bool,
     /// Whether it was cancelled or killed.
-    pub level: Option<Level>,
+    pub level: Option<CancelLevel>,
     /// What has become of its handle.
     pub handle: HandleState,
     /// The worker that runs it, or that it has to go on on.
@@ -111,6 +112,18 @@ impl Shared {
     /// The task with this id, if it has not ended; without its name.
     pub(crate) fn dump_task(&self, id: TaskId) -> Option<TaskDump> {
         self.look(id.slot(), self.clock.coarse()).filter(|task| task.id == id)
+    }
+
+    /// True if a task is ready that has to run on `worker`. Looks at all tasks.
+    pub(crate) fn has_ready_on(&self, worker: usize) -> bool {
+        let now = self.clock.coarse();
+        let waits = |task: &Task| {
+            task.state.see().is_some_and(|seen| !seen.is_parked)
+                && self
+                    .look(task, now)
+                    .is_some_and(|seen| seen.state == TaskState::Ready && seen.worker == Some(worker))
+        };
+        self.chunks().into_iter().flatten().any(waits)
     }
 
     /// The task in a slot, if there is one.
@@ -177,10 +190,10 @@ fn wait_of(noted: Noted) -> Wait {
     let (kind, object) = (noted.what.kind(), noted.what.object());
     let task = (kind == WaitKind::Join).then(|| TaskId::new(object as u32, 0).slot().id());
     let fd = kind.is_of_a_descriptor().then_some(object as i32);
-    let actor = kind.is_of_an_actor().then_some(object as u32);
-    let is_number = fd.is_some() || actor.is_some() || matches!(kind, WaitKind::Join | WaitKind::Sleep);
+    let tag = kind.tagged().map(|_| object as u32);
+    let is_number = fd.is_some() || tag.is_some() || matches!(kind, WaitKind::Join | WaitKind::Sleep);
     let object = (object != 0 && !is_number).then_some(object as usize);
-    Wait { kind, object, fd, task, actor, deadline: noted.deadline(), cases: noted.cases() }
+    Wait { kind, object, fd, task, tag, deadline: noted.deadline(), cases: noted.cases() }
 }
 
 impl TaskState {
@@ -204,10 +217,10 @@ impl HandleState {
     }
 }
 
-pub(super) fn level_word(level: Level) -> &'static str {
+pub(super) fn level_word(level: CancelLevel) -> &'static str {
     match level {
-        Level::Cancel => "cancelled",
-        Level::Kill => "killed",
+        CancelLevel::Cancel => "cancelled",
+        CancelLevel::Kill => "killed",
     }
 }
 
@@ -256,8 +269,8 @@ impl Wait {
         if let Some(task) = self.task {
             write!(f, " of task {task}")?;
         }
-        if let Some(actor) = self.actor {
-            write!(f, ", actor {actor}")?;
+        if let (Some(tag), Some(tagged)) = (self.tag, self.kind.tagged()) {
+            write!(f, ", {tagged} {tag}")?;
         }
         if let Some(object) = self.object {
             write!(f, " at {object:#x}")?;

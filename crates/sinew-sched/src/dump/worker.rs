@@ -10,7 +10,7 @@ use super::rounded;
 use crate::counters::WorkerCounters;
 use crate::notes::age;
 use crate::shared::{Inbox, Shared};
-use crate::slots::TaskId;
+use crate::task_id::TaskId;
 
 /// What a worker is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

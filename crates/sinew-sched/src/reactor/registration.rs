@@ -9,9 +9,10 @@ use mio::unix::SourceFd;
 use super::{NUMBER, Reactor, Slot};
 
 /// One of the owners of a descriptor's registration. The last one takes it out.
-pub(crate) struct Registration {
-    pub(super) reactor: &'static Reactor,
-    pub(crate) slot: &'static Slot,
+pub struct Registration {
+    pub(crate) reactor: &'static Reactor,
+    /// Where the reactor tells of the descriptor.
+    pub slot: &'static Slot,
     fd: RawFd,
 }
 
@@ -87,7 +88,7 @@ impl Reactor {
 
 impl Registration {
     /// The descriptor is about to be closed: whoever else waits for it is told.
-    pub(crate) fn close(self) {
+    pub fn close(self) {
         self.reactor.forget(self.fd);
     }
 }

@@ -31,12 +31,12 @@ use std::task::{Context, Poll, Waker};
 
 use sinew_sync::atomic::{AtomicU64, Ordering};
 use sinew_sync::statics;
+use sinew_sync::{ShortGuard, ShortLock};
 
 use super::Interest;
 use crate::case::{Attempt, Case, Enrolled};
-use crate::chan::lock::{Guard, Lock};
 use crate::notes::What;
-use crate::wait::{Awaited, Node, Queue, TOLD, Waiter, tell_each_by};
+use crate::wait::{Awaited, Node, Queue, TOLD, Waiter, tell_each_from};
 
 /// The other side has closed, or does not write any more: in the word.
 const ENDED: u64 = 1 << 3;
@@ -57,11 +57,11 @@ fn free() -> statics::MutexGuard<'static, Vec<&'static Slot>> {
 
 /// What was known of a descriptor at some time.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Seen(u64);
+pub struct Seen(u64);
 
 impl Seen {
     /// True if it was ready for one of these, or closed.
-    pub(crate) fn is_ready(self, interest: Interest) -> bool {
+    pub fn is_ready(self, interest: Interest) -> bool {
         self.0 & (bits(interest) | CLOSED) != 0
     }
 
@@ -73,7 +73,7 @@ impl Seen {
     }
 
     /// True if the descriptor is gone, or its reactor.
-    pub(crate) fn is_closed(self) -> bool {
+    pub fn is_closed(self) -> bool {
         self.0 & CLOSED != 0
     }
 }
@@ -84,9 +84,10 @@ fn bits(interest: Interest) -> u64 {
 }
 
 #[repr(align(64))]
-pub(crate) struct Slot {
+/// What the reactor knows of one descriptor.
+pub struct Slot {
     word: AtomicU64,
-    waiters: Lock<Waiters>,
+    waiters: ShortLock<Waiters>,
 }
 
 struct Waiters {
@@ -102,7 +103,7 @@ impl Slot {
     pub(crate) fn new() -> Slot {
         let queue = Queue::new();
         let waiters = Waiters { number: 0, owners: 0, queue, polled: [None, None] };
-        Slot { word: AtomicU64::new(CLOSED), waiters: Lock::new(waiters) }
+        Slot { word: AtomicU64::new(CLOSED), waiters: ShortLock::new(waiters) }
     }
 
     /// A slot for a descriptor that nothing is known of, with one owner.
@@ -165,18 +166,18 @@ impl Slot {
     }
 
     /// What is known.
-    pub(crate) fn seen(&self) -> Seen {
+    pub fn seen(&self) -> Seen {
         Seen(self.word.load(Ordering::Acquire))
     }
 
     /// A call has found, after `seen`, that it is not ready for this: it would have blocked.
-    pub(crate) fn clear(&self, seen: Seen, interest: Interest) {
+    pub fn clear(&self, seen: Seen, interest: Interest) {
         self.take_back(seen, bits(interest));
     }
 
     /// A call has read all that there was, after `seen`. What comes next is told, but for the end: that may have been told
     /// together with what was read.
-    pub(crate) fn spend(&self, seen: Seen, interest: Interest) {
+    pub fn spend(&self, seen: Seen, interest: Interest) {
         self.take_back(seen, u64::from(interest.bits()));
     }
 
@@ -195,21 +196,18 @@ impl Slot {
         let bits = u64::from(interest.bits()) | if ended { ENDED } else { 0 };
         let told = |word: u64| Some(word.wrapping_add(TOLD_ONCE) | bits);
         let _ = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, told);
-        self.tell_all(waiters, interest, |waiter| match waiter {
-            Waiter::Foreign(waker) => foreign.push(waker),
-            waiter => waiter.wake(),
-        });
+        self.tell_all(waiters, interest, |waiter| foreign.extend(waiter.wake_own()));
     }
 
     /// Tells those who wait, for as long as there is something to tell: who was told first may have used it up by now, and
     /// wait again.
-    fn tell_all(&self, waiters: Guard<'_, Waiters>, interest: Interest, wake: impl FnMut(Waiter)) {
+    fn tell_all(&self, waiters: ShortGuard<'_, Waiters>, interest: Interest, wake: impl FnMut(Waiter)) {
         let tell = |waiters: &mut Waiters| waiters.tell(self.seen().ready_for(interest));
-        tell_each_by(waiters, || self.waiters.lock(), tell, wake);
+        tell_each_from(waiters, || self.waiters.lock(), tell, wake);
     }
 
     /// Ready at once, or when `context` is woken.
-    pub(crate) fn poll_ready(&self, interest: Interest, context: &Context<'_>) -> Poll<()> {
+    pub fn poll_ready(&self, interest: Interest, context: &Context<'_>) -> Poll<()> {
         let mut waiter = Some(Waiter::of(context.waker()));
         let mut waiters = self.waiters.lock();
         let ready = self.seen().is_ready(interest);
@@ -235,20 +233,23 @@ impl Waiters {
 }
 
 /// Waiting until a slot is ready for something, or closed. May be over early.
-pub(crate) struct Readiness<'a> {
-    pub(crate) slot: &'a Slot,
-    pub(crate) fd: RawFd,
-    pub(crate) interest: Interest,
+pub struct Readiness<'a> {
+    /// Where the reactor tells of the descriptor.
+    pub slot: &'a Slot,
+    /// The descriptor.
+    pub fd: RawFd,
+    /// What is waited for.
+    pub interest: Interest,
 }
 
 impl Awaited for Readiness<'_> {
-    fn withdraw(&self, node: &Node) -> bool {
-        // SAFETY: a node of this operation is in no other queue.
+    unsafe fn withdraw(&self, node: &Node) -> bool {
+        // SAFETY: the caller promises that the node was pushed into this queue.
         unsafe { self.slot.waiters.lock().queue.remove(node) }
     }
 
     /// Everybody was told, so there is nothing to hand on.
-    fn hand_on(&self, _: &Node) {}
+    unsafe fn hand_on(&self, _: &Node) {}
 }
 
 impl Attempt for Readiness<'_> {
@@ -256,28 +257,28 @@ impl Attempt for Readiness<'_> {
         self.slot.seen().is_ready(self.interest)
     }
 
-    fn enroll(&self, node: &Node) -> Enrolled {
+    unsafe fn enroll(&self, node: &Node) -> Enrolled {
         let mut waiters = self.slot.waiters.lock();
         if self.slot.seen().is_ready(self.interest) {
             return Enrolled::Again;
         }
         node.wants.set(usize::from(self.interest.bits()));
-        // SAFETY: whoever enrolls a node withdraws it before it goes.
+        // SAFETY: the caller promises that the node is new, and stays until it was told or withdrawn.
         unsafe { waiters.queue.push(node) };
         Enrolled::Queued
     }
 
-    fn settle(&self, _: &Node) -> bool {
+    unsafe fn settle(&self, _: &Node) -> bool {
         true
     }
 
-    fn under_lock(&self, change: &mut dyn FnMut()) {
+    unsafe fn under_lock(&self, change: &mut dyn FnMut()) {
         let _waiters = self.slot.waiters.lock();
         change();
     }
 
     fn what(&self) -> What {
-        What::ready(self.fd, self.interest)
+        What::ready(self.fd, self.interest.wait_kind())
     }
 }
 

@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use sinew_fiber::Level;
+use sinew_fiber::CancelLevel;
 use sinew_sync::atomic::{AtomicU64, Ordering, fence};
 use sinew_sync::{park_timeout, thread};
 
 use super::{ENDED, MOST_REPORTED, Report, Shared};
 use crate::clock::{Clock, system_now};
 use crate::counters::Own;
-use crate::dump::signal;
-use crate::slots::TaskId;
 use crate::task::{DONE, Task};
+use crate::task_id::TaskId;
 
 impl Shared {
     /// Admits no task any more. The fence is one of a pair, with [`Shared::tell_idle`]: either a worker sees that it
@@ -22,7 +21,7 @@ impl Shared {
     }
 
     /// Cancels or kills every task, and waits until the runtime has ended, or until `deadline`. True if it has ended.
-    pub(crate) fn drain(&self, level: Level, grace: Duration) -> bool {
+    pub(crate) fn drain(&self, level: CancelLevel, grace: Duration) -> bool {
         const LONGEST: Duration = Duration::from_millis(100);
         let deadline = system_now() + grace;
         *self.drained.lock() = Some(thread::current());
@@ -46,9 +45,8 @@ impl Shared {
         self.stopping.store(true, Ordering::Release);
         self.tell_end();
         self.blocking.stop();
-        signal::forget(self);
         if let Clock::Manual(clock) = &self.clock {
-            clock.forgets(self);
+            clock.forgets(self.id);
         }
     }
 
@@ -141,7 +139,7 @@ impl Shared {
         let live = self.chunks().into_iter().flatten().filter(|task| task.state.is_live());
         for task in live.filter(|task| task.word.level().is_none()) {
             let reference = task.reference();
-            task.word.cancel(Level::Cancel);
+            task.word.cancel(CancelLevel::Cancel);
             crate::worker::unpark(reference);
         }
     }

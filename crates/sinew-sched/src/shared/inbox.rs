@@ -2,17 +2,18 @@
 
 use std::ptr;
 
+use sinew_core::Instant;
 use sinew_sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
-use sinew_sync::statics::{Mutex as OwnMutex, MutexGuard as OwnGuard};
-use sinew_sync::thread::Thread;
-use sinew_sync::{Arc, Mutex, fetch_to_write};
+use sinew_sync::thread::{self, Thread};
+use sinew_sync::{Arc, Mutex, MutexGuard, fetch_to_write};
 
 use super::UP;
 use super::service::Duty;
+use crate::backtrace_request::BacktraceRequest;
+use crate::capture::Capture;
 use crate::counters::Own;
-use crate::dump::Request;
+use crate::cpu;
 use crate::placement::Watch;
-use crate::sysmon::capture::Capture;
 use crate::task::Task;
 use crate::timers::Timers;
 
@@ -27,16 +28,43 @@ pub(crate) struct Inbox {
     /// writes it.
     pub(super) serves_others: AtomicBool,
     pub(super) duty: Duty,
+    /// The worker had free stacks of its own when it last lay down. Only the worker writes it.
+    pub(crate) has_free_stacks: AtomicBool,
     /// Who sleeps in the bed.
-    thread: OwnMutex<Option<Thread>>,
+    sleeper: Mutex<Option<Sleeper>>,
     /// How many cores belong to the worker.
     pub(crate) cores: AtomicUsize,
     pub(crate) capture: Capture,
-    pub(crate) timers: Timers,
+    /// Not freed with the inbox: a future may have its alarm there.
+    pub(crate) timers: &'static Timers,
     pub(crate) watch: Watch,
     /// What the worker is asked for dumps.
-    pub(crate) requests: Mutex<Vec<Arc<Request>>>,
+    pub(crate) requests: Mutex<Vec<Arc<BacktraceRequest>>>,
     pub(crate) own: Own,
+}
+
+/// The thread of a worker.
+pub(super) struct Sleeper {
+    pub(super) thread: Thread,
+    pub(super) id: cpu::ThreadId,
+    /// Set by the one who wakes it, before it does so.
+    pub(super) steered: Option<cpu::Steered>,
+    /// Set by a worker that wakes it and leaves it to the kernel where it runs.
+    pub(super) woken: Option<Woken>,
+}
+
+impl Sleeper {
+    pub(super) fn current() -> Sleeper {
+        Sleeper { thread: thread::current(), id: cpu::thread_id(), steered: None, woken: None }
+    }
+}
+
+/// Which worker woke a worker, when, and on which CPU it runs.
+#[derive(Clone, Copy)]
+pub(super) struct Woken {
+    pub(super) by: usize,
+    pub(super) cpu: usize,
+    pub(super) at: Instant,
 }
 
 impl Inbox {
@@ -47,18 +75,19 @@ impl Inbox {
             idle: AtomicBool::new(!in_service),
             serves_others: AtomicBool::new(false),
             duty: Duty::new(in_service),
-            thread: OwnMutex::new(None),
+            has_free_stacks: AtomicBool::new(false),
+            sleeper: Mutex::new(None),
             cores: AtomicUsize::new(0),
             capture: Capture::new(),
-            timers: Timers::new(),
+            timers: Timers::take(),
             watch: Watch::new(),
             requests: Mutex::new(Vec::new()),
             own: Own::new(),
         }
     }
 
-    pub(super) fn thread(&self) -> OwnGuard<'_, Option<Thread>> {
-        self.thread.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    pub(super) fn sleeper(&self) -> MutexGuard<'_, Option<Sleeper>> {
+        self.sleeper.lock()
     }
 
     /// True while the worker lies in its bed.
@@ -112,5 +141,11 @@ impl Inbox {
             each(task);
         }
         true
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        self.timers.give();
     }
 }

@@ -139,7 +139,7 @@ impl Shared {
     /// Puts `worker`, which is out of service, into service. The caller is in service itself ([`Shared::act_as_sysmon`]).
     pub(crate) fn start_service(&self, worker: usize) {
         let inbox = &self.inboxes[worker];
-        *inbox.thread() = None;
+        *inbox.sleeper() = None;
         inbox.idle.store(false, Ordering::Relaxed);
         inbox.duty.set(ALL);
         self.beds.fetch_add(GOT_UP - OUT, Ordering::AcqRel);

@@ -23,9 +23,8 @@ use sinew_sync::atomic::Ordering;
 
 use super::{Inbox, LOOK_AGAIN, SERVING, Shared};
 use crate::clock::Clock;
-use crate::future::wake_caught;
 use crate::reactor::{Reactor, Server};
-use crate::spawn::spawn_on;
+use crate::waker::wake_caught;
 use crate::worker;
 
 impl Shared {
@@ -122,7 +121,7 @@ impl Shared {
             server.tell_ours()
         });
         if !foreign.is_empty() {
-            spawn_on(self, move || foreign.into_iter().for_each(wake_caught)).detach();
+            self.run_detached(move || foreign.into_iter().for_each(wake_caught));
         }
         self.wake_one();
     }

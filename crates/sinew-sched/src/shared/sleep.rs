@@ -1,15 +1,22 @@
 //! Who sleeps and who wakes: the prose is in [`super`].
 
+use std::ptr;
 use std::time::Duration;
 
 use sinew_core::Instant;
+use sinew_fiber::raw::is_stack_cache_asked;
 use sinew_sync::atomic::{Ordering, fence};
 use sinew_sync::{fence_after_rmw, park_timeout, thread};
 
+use super::inbox::{Sleeper, Woken};
 use super::{GOT_UP, Inbox, LOOK_AGAIN, OVERDUE, PARKED, SERVING, Shared, UP, sleepers};
-use crate::clock::Clock;
+use crate::clock::{Clock, system_now};
+use crate::cpu;
 use crate::reactor::Server;
-use crate::worker::Stealers;
+use crate::worker::{self, Stealers};
+
+/// How long after it was woken a worker runs that had to wait for its CPU: more than any wake-up takes on an idle one.
+const WOKEN_LATE: Duration = Duration::from_micros(200);
 
 impl Shared {
     /// Wakes a worker, if one sleeps, for work that was just pushed.
@@ -40,26 +47,56 @@ impl Shared {
         self.wake_all();
     }
 
+    /// Wakes a worker. False if it is up.
+    ///
+    /// It is decided under the lock of its sleeper whether this wake-up or something else gets it up, and where it may run.
+    /// So a worker that takes this lock after it got up finds what was decided.
     pub(super) fn wake(&self, worker: usize) -> bool {
         let inbox = &self.inboxes[worker];
         if inbox.bed.load(Ordering::Acquire) == UP {
             return false;
         }
-        match inbox.bed.swap(UP, Ordering::AcqRel) {
-            PARKED => {
-                let thread = inbox.thread().clone();
-                thread.expect("a worker that sleeps has said who it is").unpark();
-            }
-            SERVING => self.reactor.get().expect("one that serves has a reactor").wake(),
-            _ => return false,
+        let mut sleeper = inbox.sleeper();
+        let bed = inbox.bed.swap(UP, Ordering::AcqRel);
+        if bed == UP {
+            return false;
+        }
+        let sleeps = sleeper.as_mut().expect("a worker that sleeps has said who it is");
+        if self.places
+            && let Some(waker) = worker::current().filter(|waker| ptr::eq(waker.shared, self))
+        {
+            self.choose_cpu(waker.index(), sleeps);
+        }
+        let thread = sleeps.thread.clone();
+        drop(sleeper);
+        if bed == PARKED {
+            thread.unpark();
+        } else {
+            self.reactor.get().expect("one that serves has a reactor").wake();
         }
         true
+    }
+
+    /// Keeps a worker that this worker is about to wake away from this CPU, if the kernel would not.
+    fn choose_cpu(&self, waker: usize, sleeper: &mut Sleeper) {
+        let Some(cpu) = cpu::current() else { return };
+        if self.steering.is_on() {
+            sleeper.steered = cpu::steer(sleeper.id, cpu);
+        } else {
+            sleeper.woken = Some(Woken { by: waker, cpu, at: system_now() });
+        }
     }
 
     /// A worker that looked everywhere has found nothing.
     pub(crate) fn found_nothing(&self) {
         let in_vain = self.in_vain.load(Ordering::Relaxed);
         self.in_vain.store(in_vain.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// A worker that was woken comes too late: that it finds nothing does not count.
+    fn came_late(&self) {
+        let in_vain = self.in_vain.load(Ordering::Relaxed);
+        self.in_vain.store(in_vain.saturating_sub(1), Ordering::Relaxed);
     }
 
     /// A worker has taken work from another.
@@ -96,8 +133,10 @@ impl Shared {
         let leaves = self.leaves_reactor(worker);
         let mut server = self.reactor.get().filter(|_| !leaves).and_then(|reactor| reactor.serve());
         let beds = self.lie_down(inbox, if server.is_some() { SERVING } else { PARKED });
-        let (own, takes_all) =
-            (!inbox.is_empty() || inbox.watch.is_asked() || self.has_ended(), inbox.takes_all());
+        let (own, takes_all) = (
+            !inbox.is_empty() || inbox.watch.is_asked() || self.has_ended() || is_stack_cache_asked(),
+            inbox.takes_all(),
+        );
         let anywhere = self.has_movable();
         let work = own || anywhere && takes_all || leaves && self.is_left_alone(worker);
         if !work && (anywhere || !self.clock_jumps(beds, server.as_mut())) {
@@ -120,15 +159,36 @@ impl Shared {
             }
         }
         self.get_up(inbox);
+        self.settle(inbox);
         if let Some(server) = server {
             self.tell(inbox, server);
         }
     }
 
+    /// A worker has got up: sees to its CPU ([`crate::cpu`]). If it runs on that of the worker that woke it, and that one
+    /// has been preempted for it, or it had to wait for that one, it moves.
+    fn settle(&self, inbox: &Inbox) {
+        if !self.places {
+            return;
+        }
+        let woken = inbox.sleeper().as_mut().and_then(|sleeper| {
+            sleeper.steered.take().into_iter().for_each(cpu::Steered::restore);
+            sleeper.woken.take()
+        });
+        let Some(Woken { by, cpu, at }) = woken else { return };
+        let is_in_the_way = || system_now() - at >= WOKEN_LATE || !self.inboxes[by].is_asleep();
+        if cpu::current() != Some(cpu) || !is_in_the_way() {
+            return self.steering.was_well_placed();
+        }
+        self.steering.was_misplaced();
+        cpu::leave(cpu);
+        self.came_late();
+    }
+
     /// Puts a worker, whose inbox this is, to bed, and returns the word of the beds. The fence is one of two pairs, both
     /// with [`Shared::wake_one`]: the worker sees what was pushed before it, and who had gone to work.
     pub(super) fn lie_down(&self, inbox: &Inbox, bed: u8) -> u64 {
-        inbox.thread().get_or_insert_with(thread::current);
+        inbox.sleeper().get_or_insert_with(Sleeper::current);
         inbox.idle.store(true, Ordering::Relaxed);
         inbox.bed.store(bed, Ordering::Release); // whoever sees it sees the thread
         let beds = self.beds.fetch_add(1, Ordering::AcqRel) + 1;

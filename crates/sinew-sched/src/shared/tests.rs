@@ -4,8 +4,8 @@ use sinew_core::Instant;
 use sinew_sync::{Arc, model, thread};
 
 use super::*;
+use crate::backtrace_request::BacktraceRequest;
 use crate::clock::ManualClock;
-use crate::dump::Request;
 use crate::reach::Frame;
 use crate::timers::{Alarm, Ring};
 
@@ -74,7 +74,7 @@ fn a_worker_never_sleeps_through_a_request() {
                 shared.inboxes[0].requests.lock().len()
             })
         };
-        shared.inboxes[0].requests.lock().push(Arc::new(Request::new(vec![0], 1)));
+        shared.inboxes[0].requests.lock().push(Arc::new(BacktraceRequest::new(vec![0], 1)));
         shared.ask_all();
         assert_eq!(worker.join().unwrap(), 1);
     });
@@ -343,7 +343,7 @@ fn whoever_shuts_a_runtime_down_is_told_of_the_last_end() {
             })
         };
         shared.close();
-        assert!(shared.drain(Level::Cancel, Duration::from_secs(3600)));
+        assert!(shared.drain(CancelLevel::Cancel, Duration::from_secs(3600)));
         worker.join().unwrap();
     });
 }

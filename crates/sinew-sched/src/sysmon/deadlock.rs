@@ -3,8 +3,8 @@
 //! # When
 //!
 //! No worker is up, no timer is set, no descriptor and no blocking call is waited for, the runtime is
-//! not shutting down, and there are tasks that have not ended, not all of them between two turns, as actors without messages
-//! are: for [`PAUSE`], without a worker having got up meanwhile.
+//! not shutting down, and there are tasks that have not ended, not all of them idle between two
+//! turns; and that has been so for [`PAUSE`], without a worker having got up meanwhile.
 //!
 //! # How sure it is
 //!
@@ -24,52 +24,18 @@
 use std::fs;
 use std::time::Duration;
 
-use sinew_sync::statics::{AtomicU64, Mutex, MutexGuard, Ordering};
+use sinew_sync::statics::Ordering;
 
 use super::report::{Deadlock, Diagnostic, Hook};
-use crate::dump::{TaskDump, WaitKind};
+use crate::blocked::{WAITS, blocked, own_number};
+use crate::dump::TaskDump;
 use crate::shared::Shared;
+use crate::wait_kind::WaitKind;
 
 /// How long nothing happens before that is reported.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
 /// How long it is at most until one that was possible is looked at again: it may be certain by then.
 pub(super) const LONGEST: Duration = Duration::from_secs(60);
-
-/// How often a thread has begun to block in a wait without a time limit.
-static WAITS: AtomicU64 = AtomicU64::new(0);
-
-/// The threads that do.
-fn blocked() -> MutexGuard<'static, Vec<i32>> {
-    static BLOCKED: Mutex<Vec<i32>> = Mutex::new(Vec::new());
-    BLOCKED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-/// The number that the system has for the calling thread.
-fn own_number() -> i32 {
-    // SAFETY: it asks who calls.
-    unsafe { libc::gettid() }
-}
-
-/// A thread that blocks in a wait without a time limit, for as long as this lives.
-pub(crate) struct Blocked(i32);
-
-impl Blocked {
-    pub(crate) fn new() -> Blocked {
-        let own = own_number();
-        WAITS.fetch_add(1, Ordering::SeqCst);
-        blocked().push(own);
-        Blocked(own)
-    }
-}
-
-impl Drop for Blocked {
-    fn drop(&mut self) {
-        let mut blocked = blocked();
-        if let Some(place) = blocked.iter().position(|thread| *thread == self.0) {
-            blocked.swap_remove(place);
-        }
-    }
-}
 
 /// The signals that the C library uses among its own threads.
 const OF_LIBC: [i32; 2] = [32, 33];
@@ -126,7 +92,7 @@ impl Deadlocks {
             return true;
         }
         let dump = self.shared.dump();
-        let is_idle = |task: &TaskDump| task.wait.as_ref().is_some_and(|wait| wait.kind == WaitKind::Mailbox);
+        let is_idle = |task: &TaskDump| task.wait.as_ref().is_some_and(|wait| wait.kind == WaitKind::Turn);
         if dump.tasks.iter().all(is_idle) {
             return false;
         }

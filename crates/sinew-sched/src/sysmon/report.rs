@@ -5,7 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc; // a model's has no trait objects
 use std::time::Duration;
 
-use crate::slots::TaskId;
+use sinew_fiber::raw::report;
+
+use crate::task_id::TaskId;
 
 /// Something that sysmon has found; see [`Sysmon::on_diagnostic`](crate::Sysmon::on_diagnostic).
 #[derive(Clone, Debug)]
@@ -17,14 +19,14 @@ pub enum Diagnostic {
     Deadlock(Deadlock),
 }
 
-/// A task that has kept its worker for longer than [`Sysmon::stall_threshold`](crate::Sysmon::stall_threshold): it has not
-/// blocked, yielded or ended.
+/// A task that has kept its worker for longer than [`Sysmon::stall_threshold`](crate::Sysmon::stall_threshold) while others
+/// waited behind it: it has not blocked, yielded or ended.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stall {
     /// The task.
     pub task: TaskId,
-    /// Its name, if it has one. That of an actor says which it is.
+    /// Its name, if it has one.
     pub name: Option<String>,
     /// The number of its worker.
     pub worker: usize,
@@ -49,7 +51,7 @@ pub struct Deadlock {
     pub holders: Vec<String>,
     /// How many tasks wait.
     pub left: u64,
-    /// Which, and their names; those of actors say which they are. At most 100.
+    /// Which, and their names. At most 100.
     pub tasks: Vec<(TaskId, Option<String>)>,
     /// What the runtime is doing, as [`Runtime::dump`](crate::Runtime::dump) says.
     pub dump: String,
@@ -68,16 +70,25 @@ pub struct Frame {
 }
 
 impl Stall {
-    /// The function that the frames, innermost first, say that a task is in.
+    /// Returns the function that a task is in, from its frames, innermost first: the first that is the user's.
     pub(super) fn site_of(backtrace: &[Frame]) -> Option<String> {
-        const OURS: [&str; 7] =
-            ["std::", "core::", "alloc::", "sinew_fiber::", "sinew_sched::", "__rustc::", "backtrace::"];
         let named = || backtrace.iter().filter_map(|frame| frame.function.as_deref());
-        let is_user = |name: &&str| {
-            let path = name.trim_start_matches(['<', '&', '*']);
-            path.contains("::") && !OURS.iter().any(|ours| path.starts_with(ours))
-        };
-        named().find(is_user).or_else(|| named().next()).map(str::to_owned)
+        named().find(|name| is_of_user(name)).or_else(|| named().next()).map(str::to_owned)
+    }
+}
+
+/// Returns true for the name of a function that belongs neither to the standard library nor to Sinew.
+fn is_of_user(name: &str) -> bool {
+    const LIBRARIES: [&str; 6] = ["std::", "core::", "alloc::", "sinew_", "__rustc::", "backtrace::"];
+    let is_path =
+        |path: &str| path.contains("::") && !LIBRARIES.iter().any(|library| path.starts_with(library));
+    let Some(implementation) = name.strip_prefix('<') else { return is_path(name) };
+    // `<type as trait>::function` or `<type>::function`. A type without a path is a primitive one: the trait decides.
+    let of_type = implementation.trim_start_matches(['&', '*', '[', '(']);
+    let end = of_type.find([' ', '>']).unwrap_or(of_type.len());
+    match implementation.split_once(" as ") {
+        Some((_, of_trait)) if !of_type[..end].contains("::") => is_path(of_trait),
+        _ => is_path(&of_type[..end]),
     }
 }
 
@@ -102,8 +113,8 @@ impl fmt::Display for Stall {
         }
         write!(
             f,
-            ": tasks that have blocked on that worker wait for it (`yield_now` in long computations, `blocking` around calls that block \
-             the thread, `sinew_sched::sync` instead of std's locks)"
+            ": others wait behind it (`yield_now` in long computations, `blocking` around calls that block \
+             the thread, `sinew_chan::sync` instead of std's locks)"
         )?;
         if self.backtrace.is_empty() {
             return write!(f, "\n  (its thread did not say where it is)");
@@ -168,7 +179,7 @@ impl Hook {
     pub(super) fn tell(&self, diagnostic: &Diagnostic) {
         match &self.0 {
             None if matches!(diagnostic, Diagnostic::Deadlock(deadlock) if !deadlock.is_certain) => (),
-            None => eprintln!("sinew: {diagnostic}"),
+            None => report(format_args!("sinew: {diagnostic}")),
             Some(hook) => drop(catch_unwind(AssertUnwindSafe(|| hook(diagnostic)))),
         }
     }
@@ -197,6 +208,13 @@ mod tests {
             site(&["<app::Codec as core::fmt::Debug>::fmt", "app::load"]).as_deref(),
             Some("<app::Codec as core::fmt::Debug>::fmt")
         );
+        let primitive = ["<u64>::wrapping_mul", "<[u8] as core::fmt::Debug>::fmt", "app::load"];
+        assert_eq!(site(&primitive).as_deref(), Some("app::load"));
+        assert_eq!(
+            site(&["<u64 as app::Codec>::read", "app::load"]).as_deref(),
+            Some("<u64 as app::Codec>::read")
+        );
+        assert_eq!(site(&["<&app::Codec>::read", "app::load"]).as_deref(), Some("<&app::Codec>::read"));
         assert_eq!(site(&["memcpy", "sinew_sched::worker::core_main"]).as_deref(), Some("memcpy"));
         assert_eq!(site(&[]), None);
     }

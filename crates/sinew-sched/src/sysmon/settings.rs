@@ -10,8 +10,8 @@ use super::stall::PATIENCE;
 ///
 /// A thread of its own, sysmon, looks every now and then whether each worker changes tasks. When one does not, it rings that
 /// worker's timers and lets a *temporary worker* run what the stuck one has and others may run: futures, and tasks that
-/// have not started. A task that keeps its worker for long is reported, with a backtrace, and so is a runtime in which
-/// all tasks wait for each other. Sysmon sleeps while all workers do.
+/// have not started. A task that keeps its worker for long while others wait behind it is reported, with a backtrace, and so
+/// is a runtime in which all tasks wait for each other. Sysmon sleeps while all workers do.
 ///
 /// ```
 /// use std::time::Duration;
@@ -108,8 +108,9 @@ impl Sysmon {
         self
     }
 
-    /// How long a task keeps its worker before that is reported, as a [`Stall`](crate::Stall); 1 s if not said, and never
-    /// with [`Duration::MAX`].
+    /// How long a task keeps its worker, while something waits behind it, before that is reported as a
+    /// [`Stall`](crate::Stall). Defaults to 1 s; with [`Duration::MAX`] nothing is reported. Work that another worker could
+    /// take counts if none has taken it for as long.
     pub fn stall_threshold(mut self, stall_threshold: Duration) -> Sysmon {
         self.stall_threshold = stall_threshold;
         self
@@ -130,14 +131,18 @@ impl Sysmon {
     /// ```
     /// use std::sync::mpsc;
     /// use std::time::Duration;
-    /// use sinew_sched::{Diagnostic, Runtime, Sysmon};
+    /// use sinew_sched::{Diagnostic, Runtime, Sysmon, task};
     ///
     /// let (sender, receiver) = mpsc::channel();
     /// let sysmon = Sysmon::new()
     ///     .stall_threshold(Duration::from_millis(10))
     ///     .on_diagnostic(move |found| drop(sender.send(found.clone())));
     /// let runtime = Runtime::builder().sysmon(sysmon).build()?;
-    /// let found = runtime.run(move || receiver.recv().unwrap()).unwrap(); // blocks the thread until it is reported
+    /// let found = runtime.run(move || {
+    ///     let _behind = task().pinned().spawn(|| ()); // has to run on the same worker
+    ///     receiver.recv().unwrap() // blocks the thread until that is reported
+    /// });
+    /// let found = found.unwrap();
     /// assert!(matches!(found, Diagnostic::Stall(_)));
     /// # Ok::<(), std::io::Error>(())
     /// ```

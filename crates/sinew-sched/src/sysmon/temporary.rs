@@ -72,6 +72,14 @@ impl Temporary {
         std::mem::replace(&mut self.steals, steals) != steals
     }
 
+    /// True if there is something that a `stuck` worker does not get round to, others could take, and no worker that is idle
+    /// would.
+    pub(super) fn is_left_untaken(&self, stuck: &[usize]) -> bool {
+        let handed = |index: &usize| !self.shared.stealers[*index].handed.is_empty();
+        (self.has_movable(stuck) || stuck.iter().any(handed))
+            && !self.shared.inboxes.iter().any(|inbox| inbox.would_take())
+    }
+
     /// True if there is something that a stuck worker, or nobody, gets round to and others could take as it is.
     fn has_movable(&self, stuck: &[usize]) -> bool {
         let queues = stuck.iter().map(|index| &self.shared.stealers[*index]);
@@ -115,6 +123,7 @@ impl Temporary {
             let _ = last.join(); // it has given the place back, so it is at its end
         }
         let (shared, free, idle_timeout) = (self.shared, self.free.clone(), self.idle_timeout);
+        let reference = shared.keep();
         let place = Arc::new(Mutex::new(Some(queues)));
         let taken = place.clone();
         let thread = thread::Builder::new().name(format!("sinew-temporary-{index}"));
@@ -130,6 +139,7 @@ impl Temporary {
                 give_up(shared, index, &queues);
             }
             free.lock().push((index, queues));
+            drop(reference);
         });
         match started {
             Ok(thread) => *last = Some(thread),

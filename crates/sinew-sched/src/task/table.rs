@@ -3,10 +3,20 @@
 use std::mem;
 use std::ptr;
 
+use sinew_fiber::StackSize;
+
 use super::{Kind, Ran, Task, fits};
 use crate::core::Core;
-use crate::events::Told;
-use crate::spawn::Options;
+use crate::failure::{SupervisedError, report_failure};
+
+/// The options of a task that the scheduler itself asks for, before and while it runs.
+#[derive(Default)]
+pub(crate) struct StartOptions {
+    /// None: the runtime's.
+    pub(crate) stack: Option<StackSize>,
+    /// Never stolen, also before it has started.
+    pub(crate) pinned: bool,
+}
 
 /// What runs, and how its result is taken; one table per type of body.
 pub(crate) struct Table {
@@ -18,7 +28,7 @@ pub(crate) struct Table {
     /// Drops the result, or what ended the task; none if there is nothing to drop.
     pub(crate) drop_result: Option<unsafe fn(&'static Task)>,
     /// Finds the options of a body that has not ended; null if it has none.
-    pub(crate) options: unsafe fn(&Task) -> *const Options,
+    pub(crate) options: unsafe fn(&Task) -> *const StartOptions,
     /// Tells a body that runs in turns that its turn blocks.
     pub(crate) blocks: unsafe fn(&'static Task),
     /// What a body that runs in turns says that it is.
@@ -46,7 +56,7 @@ pub(crate) unsafe fn never_again(_: &'static Task, _: &Core) -> Ran {
     unreachable!("a task that has ended does not run");
 }
 
-/// Drops what a task ended with, which nobody has asked for. A failure is told, unless a supervisor was.
+/// Drops what a task ended with, which nobody has asked for. A failure is reported, unless a supervisor sees it.
 ///
 /// # Safety
 ///
@@ -54,8 +64,10 @@ pub(crate) unsafe fn never_again(_: &'static Task, _: &Core) -> Ran {
 unsafe fn drop_raised(task: &'static Task) {
     // SAFETY: the caller's promise.
     let raised = unsafe { task.take_raised() };
-    if !raised.is_cancelled() && !raised.value.is::<Told>() {
-        eprintln!("task {} failed, and nobody joins it: {raised:#}", task.id());
+    match raised.value.downcast_ref::<SupervisedError>() {
+        Some(told) => told.goes_unjoined(task.id()),
+        None if raised.is_cancelled() => (),
+        None => report_failure(task.id(), format_args!("{raised:#}")),
     }
 }
 
@@ -92,6 +104,6 @@ pub(crate) unsafe fn no_tag(_: &'static Task) -> u64 {
 /// # Safety
 ///
 /// None is needed.
-pub(crate) unsafe fn no_options(_: &Task) -> *const Options {
+pub(crate) unsafe fn no_options(_: &Task) -> *const StartOptions {
     ptr::null()
 }

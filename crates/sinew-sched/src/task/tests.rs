@@ -2,9 +2,9 @@ use sinew_sync::atomic::AtomicUsize;
 use sinew_sync::{Arc, model, thread};
 
 use super::*;
-use crate::dump::WaitKind;
 use crate::join::{detach, enter, take_back};
 use crate::notes::What;
+use crate::wait_kind::WaitKind;
 
 fn task() -> &'static Task {
     Box::leak(Box::new(Task::new(0)))
@@ -30,7 +30,8 @@ fn whoever_waits_for_the_end_of_a_task_is_woken() {
             let result = result.clone();
             thread::spawn(move || {
                 let node = Node::new(0);
-                if enter(task, &node) {
+                // SAFETY: the node is new, and waits below until it was told.
+                if unsafe { enter(task, &node) } {
                     assert!(node.wait(None, What::of(WaitKind::Join)).unwrap());
                 }
                 result.load(Ordering::Relaxed)
@@ -54,7 +55,8 @@ fn a_node_is_taken_back_or_told() {
             let ending = thread::spawn(move || task.settle());
             let node = Node::new(0);
             let word = if detaches { DETACHED } else { ptr::null_mut() };
-            let entered = enter(task, &node);
+            // SAFETY: the node is new, and is told or taken back before it goes.
+            let entered = unsafe { enter(task, &node) };
             let taken_back = entered && take_back(task, &node, word);
             match ending.join().unwrap() {
                 Settled::Waits(_) => assert!(entered && !taken_back && node.is_told()),

@@ -4,9 +4,13 @@ use std::ptr;
 
 use super::{Node, Waiter};
 use crate::group::Pair;
+use crate::worker::{self, Worker};
+
+/// A waiter that any other could replace is overtaken at most so often, less one, while it is the first.
+pub(crate) const OVERTAKING_LIMIT: usize = 16;
 
 /// Nodes that wait for the same thing, first come first told. Its owner keeps it under a lock.
-pub(crate) struct Queue {
+pub struct Queue {
     first: *const Node,
     last: *const Node,
 }
@@ -15,28 +19,34 @@ pub(crate) struct Queue {
 unsafe impl Send for Queue {}
 
 impl Queue {
-    pub(crate) const fn new() -> Queue {
+    /// Creates an empty queue.
+    #[allow(
+        clippy::new_without_default,
+        reason = "a queue is a part of a wait object, which says what it begins with"
+    )]
+    pub const fn new() -> Queue {
         Queue { first: ptr::null(), last: ptr::null() }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Returns true if nobody waits.
+    pub fn is_empty(&self) -> bool {
         self.first.is_null()
     }
 
     /// What the first node in the queue wants.
-    pub(crate) fn first_wants(&self) -> Option<usize> {
+    pub fn first_wants(&self) -> Option<usize> {
         // SAFETY: nodes in the queue are valid.
         unsafe { self.first.as_ref() }.map(|node| node.wants.get())
     }
 
     /// Has the first node in the queue want something else.
-    pub(crate) fn set_first_wants(&mut self, wants: usize) {
+    pub fn set_first_wants(&mut self, wants: usize) {
         // SAFETY: nodes in the queue are valid.
         unsafe { self.first.as_ref() }.into_iter().for_each(|node| node.wants.set(wants));
     }
 
     /// The first node in the queue, valid as long as the lock is held; null if there is none.
-    pub(crate) fn first(&self) -> *const Node {
+    pub fn first(&self) -> *const Node {
         self.first
     }
 
@@ -45,7 +55,7 @@ impl Queue {
     /// # Safety
     ///
     /// As for [`Queue::push`].
-    pub(crate) unsafe fn push_first(&mut self, node: *const Node) {
+    pub unsafe fn push_first(&mut self, node: *const Node) {
         // SAFETY: the caller's promise; nodes in the queue are valid.
         unsafe {
             (*node).wake_caller();
@@ -65,7 +75,7 @@ impl Queue {
     ///
     /// `node` is new, and stays where it is until it was told or removed.
     #[inline]
-    pub(crate) unsafe fn push(&mut self, node: *const Node) {
+    pub unsafe fn push(&mut self, node: *const Node) {
         // SAFETY: the caller's promise; nodes in the queue are valid.
         unsafe {
             (*node).wake_caller();
@@ -85,7 +95,7 @@ impl Queue {
     ///
     /// `node` was pushed into this queue.
     #[inline]
-    pub(crate) unsafe fn remove(&mut self, node: *const Node) -> bool {
+    pub unsafe fn remove(&mut self, node: *const Node) -> bool {
         // SAFETY: the caller's promise; nodes in the queue are valid.
         unsafe {
             let node = &*node;
@@ -105,10 +115,38 @@ impl Queue {
         true
     }
 
+    /// Moves the newest node to the head if its task waits on the worker of the caller, and that of the first on another
+    /// worker: waking it needs no other CPU. For waiters of which any will do; `turn` counts those that were told, and
+    /// every [`OVERTAKING_LIMIT`]th time the first stays where it is.
+    #[inline(always)]
+    pub fn bring_near(&mut self, turn: usize) {
+        if !ptr::eq(self.first, self.last) && !turn.is_multiple_of(OVERTAKING_LIMIT) {
+            self.bring_newest_near();
+        }
+    }
+
+    #[cold]
+    fn bring_newest_near(&mut self) {
+        let Some(worker) = worker::current().map(Worker::index) else { return };
+        // SAFETY: nodes in the queue are valid, and there are two at least.
+        unsafe {
+            let (first, last) = (&*self.first, &*self.last);
+            if first.waits_on(worker) != Some(false) || last.waits_on(worker) != Some(true) {
+                return;
+            }
+            self.last = last.previous.get();
+            (*self.last).next.set(ptr::null());
+            last.previous.set(ptr::null());
+            last.next.set(first);
+            first.previous.set(last);
+            self.first = last;
+        }
+    }
+
     /// Takes the first node out that can be claimed, and those before it, which are dead. It has to be told.
     #[must_use = "the node has to be told"]
     #[inline]
-    pub(crate) fn claim_first(&mut self) -> Option<*const Node> {
+    pub fn claim_first(&mut self) -> Option<*const Node> {
         while !self.first.is_null() {
             if let Some(first) = self.claim_head() {
                 return Some(first);
@@ -120,7 +158,7 @@ impl Queue {
     /// Takes the first node out, of a queue that is not empty. It has to be told; none if it was dead.
     #[must_use = "the node has to be told"]
     #[inline(always)]
-    pub(crate) fn claim_head(&mut self) -> Option<*const Node> {
+    pub fn claim_head(&mut self) -> Option<*const Node> {
         let first = self.first;
         // SAFETY: nodes in the queue are valid; a dead one is not touched after it is out.
         unsafe {
@@ -133,7 +171,7 @@ impl Queue {
     /// Takes the first node out that is told, and those before it, which are dead. Whoever waits has to be woken when the
     /// lock is released.
     #[must_use = "the waiter has to be woken"]
-    pub(crate) fn tell(&mut self, what: u8) -> Option<Waiter> {
+    pub fn tell(&mut self, what: u8) -> Option<Waiter> {
         let node = self.claim_first()?;
         // SAFETY: it was in the queue, so it is valid until it is told.
         Some(unsafe { Node::tell(node, what) })
@@ -141,7 +179,7 @@ impl Queue {
 
     /// Takes the first node out whose wants are `wanted` and that is told.
     #[must_use = "the waiter has to be woken"]
-    pub(crate) fn tell_where(&mut self, what: u8, wanted: impl Fn(usize) -> bool) -> Option<Waiter> {
+    pub fn tell_where(&mut self, what: u8, wanted: impl Fn(usize) -> bool) -> Option<Waiter> {
         let mut next = self.first;
         while !next.is_null() {
             let node = next;
@@ -163,7 +201,7 @@ impl Queue {
     /// Finds the first node that can be claimed together with `own`, which waits for the opposite, and takes it out. It
     /// has to be told. A node of the same waiter is passed over: nobody can do both halves at once.
     #[inline(always)]
-    pub(crate) fn claim_for(&mut self, own: &Node) -> Partner {
+    pub fn claim_for(&mut self, own: &Node) -> Partner {
         // SAFETY: nodes in the queue are valid.
         unsafe {
             match self.first.as_ref() {
@@ -217,8 +255,10 @@ impl Queue {
 }
 
 /// Who is there for the other half of an exchange.
-pub(crate) enum Partner {
+pub enum Partner {
+    /// This node, which is claimed and in no queue any more.
     Found(*const Node),
+    /// Nobody waits.
     Nobody,
     /// The group of whoever asks was claimed meanwhile.
     OwnTaken,

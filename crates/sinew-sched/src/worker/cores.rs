@@ -9,15 +9,15 @@
 use std::ptr;
 
 use sinew_fiber::StackError;
-use sinew_fiber::raw::{Running, switch};
+use sinew_fiber::raw::{Running, empty_stack_cache, is_stack_cache_asked, is_stack_cache_empty, switch};
 use sinew_sync::atomic::Ordering;
 
 use super::{Worker, here};
 use crate::core::Core;
-use crate::dump::WaitKind;
 use crate::notes::{ANYWHERE, What};
 use crate::reach;
 use crate::task::{Home, Kind, Ran, Task};
+use crate::wait_kind::WaitKind;
 
 /// Spare cores that a worker keeps.
 const SPARE_CORES: usize = 64;
@@ -100,7 +100,7 @@ impl Worker {
             Ran::EndedIn(children) => here().finish_in(task, core, &children),
             Ran::Idle => {
                 self.run_nothing();
-                task.notes.parks(What::of(WaitKind::Mailbox), self.stamp() | ANYWHERE);
+                task.notes.parks(What::of(WaitKind::Turn), self.stamp() | ANYWHERE);
                 if !task.state.commit_park() {
                     self.queues.woken.push(task);
                 }
@@ -167,13 +167,19 @@ impl Worker {
         }
     }
 
-    /// Goes on elsewhere; returns when `task`, which runs, in the fiber `running`, is continued. In the frame of whoever
-    /// waits: what is a call less there is a call less for every switch.
+    /// Goes on elsewhere, with `next` if there is one; returns when `task`, which runs, in the fiber `running`, is
+    /// continued. Inlined into the frame of the waiter: a call less there is a call less for every switch.
     #[inline(always)]
-    pub(super) fn leave(&self, task: &'static Task, running: Running, left: Left) {
+    pub(super) fn leave(
+        &self,
+        task: &'static Task,
+        running: Running,
+        left: Left,
+        next: Option<&'static Task>,
+    ) {
         // SAFETY: the active core is the one that `task` runs on, whatever stack of its fibers this is.
         let core = unsafe { &*self.active.get() };
-        let to = match self.find(false) {
+        let to = match next.or_else(|| self.find(false)) {
             Some(next) if ptr::eq(next, task) => return, // it yielded, and the queue has nobody else
             Some(next) => match next.home() {
                 Home::Core(to) => {
@@ -258,6 +264,22 @@ impl Worker {
             (Kind::Thunk, _) | (Kind::Turn, Home::Core(_)) => self.push_ready(task),
             (Kind::Migrating | Kind::Future | Kind::Turn, _) => self.push_woken(task),
         }
+    }
+
+    /// Gives the worker's free stacks back to the system, if somebody has asked for that, and says whether it has any: the
+    /// worker is about to sleep.
+    pub(crate) fn give_stacks_back_if_asked(&self) {
+        if is_stack_cache_asked() {
+            // SAFETY: within one statement each (module prose of the worker); spare cores have no task.
+            while let Some(core) = unsafe { (*self.spare.get()).pop() } {
+                // SAFETY: as above.
+                unsafe { Core::free(core) };
+            }
+            empty_stack_cache();
+        }
+        // SAFETY: within one statement (module prose of the worker).
+        let has_spare = unsafe { !(*self.spare.get()).is_empty() };
+        self.inbox.has_free_stacks.store(has_spare || !is_stack_cache_empty(), Ordering::Relaxed);
     }
 
     /// Sees to it that there is a spare core. False if there is no stack for one.

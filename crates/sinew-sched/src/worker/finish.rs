@@ -1,10 +1,10 @@
 //! The end of a task on its worker.
 
 use super::{Worker, free, here};
+use crate::children::Children;
 use crate::core::Core;
 use crate::counters::count;
 use crate::reach;
-use crate::scope::Children;
 use crate::task::{Settled, Task};
 
 impl Worker {
@@ -23,7 +23,7 @@ impl Worker {
                     std::mem::forget(outcome.err());
                 }
                 unreach(core, task);
-                free(task, self.shared);
+                free(task, self.runtime);
             }
         }
         // The destructor may have blocked, and a task that migrates may have gone on elsewhere.
@@ -53,7 +53,7 @@ impl Worker {
                     std::mem::forget(core.run(task, || drop(unwanted)));
                 }
                 unreach(core, task);
-                free(task, self.shared);
+                free(task, self.runtime);
             }
         }
         children.ended();

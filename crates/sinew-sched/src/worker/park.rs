@@ -2,16 +2,12 @@
 
 use sinew_fiber::raw::Running;
 use sinew_fiber::{Refused, await_};
-use sinew_sync::atomic::Ordering;
 
 use super::{Left, Worker, current, here};
-use crate::dump::WaitKind;
 use crate::notes::What;
 use crate::task::{Kind, Task};
 use crate::wait::block_thread;
-
-/// After how many calls that could have waited and did not a task gives way to others.
-const CALLS: u32 = 64;
+use crate::wait_kind::WaitKind;
 
 /// Suspends the running task until somebody unparks it. May return early.
 pub(crate) fn park() {
@@ -26,7 +22,7 @@ pub(crate) fn park_for(what: What) {
 }
 
 /// The next park that comes through a hook is for this, and so is a poll that is pending.
-pub(crate) fn announce(what: What) {
+pub fn announce(what: What) {
     if let Some(worker) = current() {
         worker.announced.set(what);
     }
@@ -63,11 +59,14 @@ pub(crate) fn await_announced(kind: WaitKind) -> Result<(), Refused> {
     await_for(announced.unwrap_or(What::of(kind)).or(kind))
 }
 
-/// Lets the other tasks of the worker that are ready run first; on any other thread, other threads. Does nothing
-/// where a task cannot be suspended: in a destructor while the thread unwinds, in the poll of a future, in a callback
-/// of foreign code.
+/// Lets another ready task of the worker run first: one that was spawned or woken and has not run since, if there is
+/// any, and else the next in the worker's queue. On a thread that is no worker, yields to other threads.
 ///
-/// Unwinds if the task is cancelled or killed.
+/// A task that yields repeatedly lets every ready task of its worker run: one of those that were just spawned or woken
+/// at each yield, and all others between two yields.
+///
+/// Does nothing where a task cannot be suspended: in a destructor while the thread unwinds, in the poll of a future, in
+/// a callback of foreign code. Unwinds if the task is cancelled or killed.
 #[inline]
 pub fn yield_now() {
     let Some(worker) = current() else { return sinew_sync::thread::yield_now() };
@@ -96,20 +95,6 @@ pub(crate) fn give_way() {
     }
 }
 
-/// Calls `give_way` once in a while, if it is called again and again in one turn of a worker: for calls that are done
-/// without a wait as long as somebody else keeps up, such as reads from a stream.
-pub(crate) fn after_some_calls(give_way: impl FnOnce()) {
-    let Some(worker) = current() else { return };
-    let (turn, calls) = worker.calls.get();
-    let now = worker.inbox.own.turns.load(Ordering::Relaxed);
-    let calls = if turn == now { calls + 1 } else { 1 };
-    worker.calls.set((now, calls));
-    if calls > CALLS {
-        worker.calls.set((now, 0));
-        give_way();
-    }
-}
-
 impl Worker {
     /// Waits once, for whoever runs on this thread: until its task is unparked, or perhaps less long.
     #[inline(always)]
@@ -130,7 +115,7 @@ impl Worker {
         let task = self.current.get().expect("a worker runs nothing but tasks");
         self.tell_turn(task);
         self.push_ready(task);
-        self.leave(task, running, Left::Nothing);
+        self.leave(task, running, Left::Nothing, self.find_newcomer());
     }
 
     /// Tells a body that runs in turns that it is about to wait, or to use up a wake-up that it was sent.
@@ -149,7 +134,7 @@ impl Worker {
         if !task.state.take_notification() {
             task.notes.parks(what, self.stamp());
             self.parks.set(self.parks.get() + 1);
-            self.leave(task, running, Left::Park(task));
+            self.leave(task, running, Left::Park(task), None);
         }
     }
 }

@@ -20,12 +20,12 @@ use crate::queues::Steal;
 use crate::shared::OVERDUE;
 use crate::task::{Home, Task};
 
-/// Every how many turns the global queue, the inbox and the timers are looked at although there is local work. Turns may be
-/// long: so it is done at every tick of sysmon as well.
-const FAIR: u32 = 61;
+/// The most turns between two looks at the global queue, the inbox and the timers while there is local work. Turns may be
+/// long: so there are fewer if the last ones took longer than a slice together, and it is done at every tick of sysmon.
+const FAIRNESS_INTERVAL: u32 = 61;
 
-/// Every how many of those turns the timers of the other workers are looked at as well.
-const OTHERS: u32 = 16;
+/// The looks around between two at which the timers of the other workers are looked at as well.
+const OVERDUE_INTERVAL: u32 = 16;
 
 /// How long others have to have a backlog before a worker that is idle takes from it. Tasks that talk to each other are
 /// spawned together, and start and block one after the other within this time, on one worker, where talking is cheap.
@@ -167,7 +167,8 @@ impl Worker {
     #[inline]
     fn find_any(&self) -> Option<&'static Task> {
         let turn = self.next_turn();
-        if (turn.is_multiple_of(FAIR) || self.shared.tick.get() != self.tick.get())
+        if (turn.wrapping_sub(self.look_around_at.get()).cast_signed() >= 0
+            || self.shared.tick.get() != self.tick.get())
             && let Some(task) = self.find_fairly(turn)
         {
             return Some(task);
@@ -189,6 +190,35 @@ impl Worker {
         }
         let here = self.ready.pop().or_else(|| self.queues.woken.pop());
         here.or_else(|| self.queues.handed.pop()).or_else(|| self.queues.new.pop())
+    }
+
+    /// The next task that was spawned or woken and may run on any worker, for a task that yields. None where only
+    /// [`Worker::find`] may choose.
+    #[inline(always)]
+    pub(super) fn find_newcomer(&self) -> Option<&'static Task> {
+        let Queues { new, woken, .. } = &self.queues;
+        if new.is_empty() && woken.is_empty() { None } else { self.take_newcomer() }
+    }
+
+    #[cold]
+    fn take_newcomer(&self) -> Option<&'static Task> {
+        match self.mode.get() {
+            Mode::Steps(0) | Mode::Temporary { .. } => return None,
+            _ if self.inbox.watch.is_on() => return None,
+            Mode::Steps(left) => self.mode.set(Mode::Steps(left - 1)),
+            Mode::Free => (),
+        }
+        let Queues { new, woken, .. } = &self.queues;
+        if self.next_turn().is_multiple_of(2) {
+            new.pop().or_else(|| woken.pop())
+        } else {
+            woken.pop().or_else(|| new.pop())
+        }
+    }
+
+    /// Looks around in the next turn.
+    pub(super) fn look_around_soon(&self) {
+        self.look_around_at.set(self.turns().wrapping_add(1));
     }
 
     #[inline(always)]
@@ -224,16 +254,19 @@ impl Worker {
     #[cold]
     fn find_fairly(&self, turn: u32) -> Option<&'static Task> {
         self.tick.set(self.shared.tick.get());
-        self.pace.measure(turn, system_now());
+        let interval = self.pace.measure(turn, system_now()).clamp(1, FAIRNESS_INTERVAL);
+        self.look_around_at.set(turn.wrapping_add(interval));
         self.look_at_the_clock();
         self.receive();
         self.timers().expire(&self.shared.clock);
         self.shared.serve_if_late();
-        if turn.is_multiple_of(FAIR * OTHERS) {
+        let looks = self.looks.get().wrapping_add(1);
+        self.looks.set(looks);
+        if looks.is_multiple_of(OVERDUE_INTERVAL) {
             self.ring_overdue();
         }
         let (own, outsiders) = (&self.shared.stealers[self.index].new, &self.shared.injector);
-        let oldest = if (turn / FAIR).is_multiple_of(2) {
+        let oldest = if looks.is_multiple_of(2) {
             outsiders.steal().or_else(|| own.steal())
         } else {
             own.steal().or_else(|| outsiders.steal())
@@ -248,7 +281,7 @@ impl Worker {
     fn ring_overdue(&self) {
         let clock = &self.shared.clock;
         let overdue = |next| clock.now() - next >= OVERDUE;
-        let timers = self.shared.inboxes.iter().map(|inbox| &inbox.timers);
+        let timers = self.shared.inboxes.iter().map(|inbox| inbox.timers);
         timers.filter(|timers| timers.next().is_some_and(overdue)).for_each(|timers| timers.expire(clock));
     }
 
@@ -297,7 +330,7 @@ impl Worker {
                 }
                 looked = true;
                 if has_reactor {
-                    // It is not bound: whoever has a backlog, or is about to send something, may want this very processor.
+                    // A thread with a backlog, or one that is about to send something, may want this very CPU.
                     yield_now();
                 }
             }
@@ -321,7 +354,7 @@ impl Worker {
                 Nothing::Leave => return None,
             };
             self.shared.found_nothing();
-            self.unbind_for_reactor();
+            self.give_stacks_back_if_asked();
             self.shared.sleep_for(self.index, self.timers().next(), limit);
             self.backlog.set(None);
             slept = true;

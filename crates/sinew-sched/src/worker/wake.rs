@@ -3,7 +3,8 @@
 use std::ptr;
 
 use super::{Worker, current};
-use crate::shared::Shared;
+use crate::shared::{RuntimeId, Shared};
+use crate::slots;
 use crate::task::{Home, Kind, Task, TaskRef};
 
 /// Makes sure that the task runs once more, if it is still the one that is meant.
@@ -47,11 +48,16 @@ fn queue(task: &'static Task, here: Option<&Worker>) {
                 worker.wakes.set(worker.wakes.get() + 1);
                 worker.push_ready(task);
             }
+            Some(worker) if ptr::eq(worker.shared, core.shared) => {
+                worker.wakes_elsewhere.set(worker.wakes_elsewhere.get() + 1);
+                core.shared.push_to(core.worker.get(), task);
+            }
             worker => {
                 if let Some(worker) = worker {
                     worker.wakes_elsewhere.set(worker.wakes_elsewhere.get() + 1);
                 }
-                core.shared.push_to(core.worker.get(), task);
+                // The runtime may end as soon as the task is queued.
+                core.shared.keep().push_to(core.worker.get(), task);
             }
         },
         Home::Core(core) => queue_anywhere(core.shared, task),
@@ -72,15 +78,24 @@ fn queue_anywhere(shared: &'static Shared, task: &'static Task) {
             worker.wakes.set(worker.wakes.get() + 1);
             worker.push_woken(task);
         }
-        _ => shared.inject(task),
+        _ => shared.keep().inject(task), // the runtime may end as soon as the task is queued
     }
 }
 
 /// Makes the slot of a task that has ended, and whose result is gone, free for another of its runtime.
-pub(crate) fn free(task: &'static Task, shared: &'static Shared) {
+pub(crate) fn free(task: &'static Task, runtime: RuntimeId) {
     task.state.recycle();
     match current() {
-        Some(worker) if ptr::eq(worker.shared, shared) => worker.give_slot(task),
-        _ => shared.give_slots([task]),
+        Some(worker) if worker.runtime == runtime => worker.give_slot(task),
+        _ => free_elsewhere(task, runtime),
+    }
+}
+
+/// The second half of [`free`] on a thread that is no worker of the runtime, which may be gone.
+#[cold]
+fn free_elsewhere(task: &'static Task, runtime: RuntimeId) {
+    match runtime.upgrade() {
+        Some(shared) => shared.give_slots([task]),
+        None => slots::give_loose([task]),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sinew_sched::sync::{Barrier, Mutex};
+use sinew_chan::sync::{Barrier, Mutex};
 use sinew_sched::{Builder, Deadlock, Diagnostic, Runtime, Sysmon, task};
 
 /// Runs a program whose only test, `name`, is that the deadlock of two tasks in a runtime of two workers is reported as certain.

@@ -25,7 +25,7 @@ pub(crate) const WAITS: &str = r#"(module
         (i32.add (i32.load (i32.const 1000)) (i32.const 1))))"#;
 
 /// A guest that holds two values of `tally`: one in its state, one in its wait; and tells when it waits.
-fn holding(tally: &Tally, on_wait: impl Fn() + Send + 'static) -> (Guest, sinew_sched::chan::Sender<i32>) {
+fn holding(tally: &Tally, on_wait: impl Fn() + Send + 'static) -> (Guest, sinew_chan::chan::Sender<i32>) {
     let (guest, gate) = Guest::new();
     let of_the_state = tally.value(1);
     let guest = guest.holding(tally.value(2)).on_wait(move |_| {
@@ -124,13 +124,13 @@ fn a_runtime_that_is_shut_down_ends_the_guests_that_wait() {
     assert_eq!(runtime.shutdown(Duration::from_secs(60)).left, 0);
     tally.assert_even(100);
     assert_eq!(host.out(), (0, 0));
-    assert!(gates.iter().all(sinew_sched::chan::Sender::is_closed));
+    assert!(gates.iter().all(sinew_chan::chan::Sender::is_closed));
 }
 
 /// In a process of its own, since it counts what the process has of slabs.
 #[test]
 fn slots_of_guests_that_were_killed_are_used_again() {
-    pass_in_child("ended::slots_of_guests_that_were_killed_are_used_again", || {
+    pass_in_child(module_path!(), "slots_of_guests_that_were_killed_are_used_again", || {
         let runtime = current_thread();
         let host = Host::new();
         let module: Module = host.module(WAITS);

@@ -70,7 +70,7 @@ fn run_fiber(name: &'static str, depth: u64) {
 /// Runs `body`, which says at last that it overflows, in a child, which has to die as the fiber of that name.
 #[track_caller]
 fn assert_dies_as(name: &str, test: &str, body: fn()) {
-    let output = run_in_child(test, body);
+    let output = run_in_child(module_path!(), test, body);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{}: {stderr}", output.status);
     assert!(stderr.contains("now it overflows"), "{stderr}");
@@ -80,7 +80,7 @@ fn assert_dies_as(name: &str, test: &str, body: fn()) {
 
 #[test]
 fn guests_trap_and_overflows_are_named_if_fibers_came_before_the_engine() {
-    const TEST: &str = "faults::guests_trap_and_overflows_are_named_if_fibers_came_before_the_engine";
+    const TEST: &str = "guests_trap_and_overflows_are_named_if_fibers_came_before_the_engine";
     assert_dies_as("native", TEST, || {
         sets_a_handler(|| run_fiber("early", 1));
         let host = sets_a_handler(Host::new);
@@ -92,7 +92,7 @@ fn guests_trap_and_overflows_are_named_if_fibers_came_before_the_engine() {
 
 #[test]
 fn guests_trap_and_overflows_are_named_if_the_engine_came_before_fibers() {
-    const TEST: &str = "faults::guests_trap_and_overflows_are_named_if_the_engine_came_before_fibers";
+    const TEST: &str = "guests_trap_and_overflows_are_named_if_the_engine_came_before_fibers";
     assert_dies_as("native", TEST, || {
         let host = sets_a_handler(Host::new);
         sets_a_handler(|| run_fiber("late", 1));
@@ -105,7 +105,7 @@ fn guests_trap_and_overflows_are_named_if_the_engine_came_before_fibers() {
 /// There wasmtime's handler finds a guest on the thread, but no fault of it.
 #[test]
 fn a_fiber_that_overflows_inside_a_host_function_is_named() {
-    const TEST: &str = "faults::a_fiber_that_overflows_inside_a_host_function_is_named";
+    const TEST: &str = "a_fiber_that_overflows_inside_a_host_function_is_named";
     assert_dies_as("inside", TEST, || {
         sets_a_handler(|| run_fiber("early", 1));
         let host = sets_a_handler(Host::new);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sinew_sched::chan::{self, Receiver, Sender};
+use sinew_chan::chan::{self, Receiver, Sender};
 use wasmtime::{Caller, Config, Engine, Linker, Module, Store, TypedFunc};
 
 use crate::slabs::{Count, Memories, Stacks};

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use sinew_chan::chan::{self, RecvError};
 use sinew_fiber::Reason;
-use sinew_sched::chan::{self, RecvError};
 use sinew_sched::{sleep, spawn};
 
 use crate::ended::WAITS;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use sinew_sched::chan;
+use sinew_chan::chan;
 use wasmtime::{Module, Trap};
 
 use crate::guests::{Guest, Host};

@@ -15,5 +15,5 @@ mod ticker;
 
 #[path = "../../../sinew-fiber/tests/stack_support/mod.rs"]
 mod stack_support;
-#[path = "../../../sinew-sched/tests/support/mod.rs"]
-mod support;
+
+use sinew_test_kit::runtimes as support;

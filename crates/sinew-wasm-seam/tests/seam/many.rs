@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use sinew_sched::{Runtime, chan};
+use sinew_chan::chan;
+use sinew_sched::Runtime;
 
 use crate::ended::WAITS;
 use crate::guests::{Guest, Host};
@@ -26,8 +27,8 @@ fn in_memory() -> usize {
 /// In a process of its own, since it measures one.
 #[test]
 fn ten_thousand_guests_wait_at_once_and_all_finish() {
-    const TEST: &str = "many::ten_thousand_guests_wait_at_once_and_all_finish";
-    let output = run_in_child(TEST, || {
+    const TEST: &str = "ten_thousand_guests_wait_at_once_and_all_finish";
+    let output = run_in_child(module_path!(), TEST, || {
         let watchdog = Watchdog::new(format!("{GUESTS} guests"));
         let runtime = Runtime::builder().workers(2).build().unwrap();
         watchdog.watch(&runtime);

@@ -32,7 +32,8 @@ fn assert_traps(result: wasmtime::Result<i32>, trap: Trap) {
 #[test]
 fn a_guest_has_one_stack_and_one_memory_of_the_slabs_and_nothing_of_the_engine() {
     pass_in_child(
-        "memories::a_guest_has_one_stack_and_one_memory_of_the_slabs_and_nothing_of_the_engine",
+        module_path!(),
+        "a_guest_has_one_stack_and_one_memory_of_the_slabs_and_nothing_of_the_engine",
         || {
             let runtime = current_thread();
             let host = Host::new();
@@ -199,8 +200,8 @@ fn a_guest_that_recurses_without_end_traps_and_its_stack_serves_the_next() {
 
 #[test]
 fn a_host_function_that_overflows_the_stack_of_a_guest_meets_the_guard() {
-    const TEST: &str = "memories::a_host_function_that_overflows_the_stack_of_a_guest_meets_the_guard";
-    let output = run_in_child(TEST, || {
+    const TEST: &str = "a_host_function_that_overflows_the_stack_of_a_guest_meets_the_guard";
+    let output = run_in_child(module_path!(), TEST, || {
         let runtime = current_thread();
         let host = Host::new();
         let (guest, _gate) = Guest::new();

@@ -34,14 +34,13 @@ fn cache_bins_share_a_pool_without_sharing_or_losing_a_slot() {
             thread::spawn(move || {
                 let bin = open_bin();
                 come_and_go(&bin, &pool, 1);
-                pool.trim();
+                pool.trim_idle(1);
                 bin.flush(&pool);
             })
         };
         let bin = open_bin();
         come_and_go(&bin, &pool, CAPACITY.min(2) + 1);
-        pool.retire(bin.take_idle());
-        pool.retire(bin.take_idle());
+        pool.retire(bin.take_oldest(bin.length.get()));
         bin.flush(&pool);
         other.join().unwrap();
         assert_complete(&pool);
@@ -76,16 +75,17 @@ fn a_bin_gives_the_newest_first_and_keeps_the_newer_half() {
 }
 
 #[test]
-fn a_bin_retires_only_what_nobody_reached_since_the_last_time() {
-    model("cache_idle", || {
+fn a_bin_hands_over_the_oldest_and_keeps_the_others() {
+    model("cache_oldest", || {
         let pool = idle_pool(2);
         let bin = open_bin();
         come_and_go(&bin, &pool, 2);
-        assert_eq!(bin.take_idle().len(), 0);
-        come_and_go(&bin, &pool, 1);
-        let idled = bin.take_idle();
-        assert_eq!(idled.len(), 1);
-        assert_eq!(bin.length.get(), 1);
-        pool.give(idled);
+        let newest = bin.slots[1].take().unwrap();
+        let address = newest.start();
+        bin.slots[1].set(Some(newest));
+        let oldest = bin.take_oldest(1);
+        assert_eq!((oldest.len(), bin.length.get()), (1, 1));
+        pool.give(oldest);
+        assert_eq!(bin.pop().unwrap().start(), address);
     });
 }

@@ -18,6 +18,8 @@ pub(crate) struct Imaginary {
     mapped: AtomicUsize,
     maps: AtomicUsize,
     guards_to_refuse: AtomicUsize,
+    decommits: AtomicUsize,
+    renewals: AtomicUsize,
     first_slots: usize,
 }
 
@@ -28,6 +30,8 @@ impl Imaginary {
             mapped: AtomicUsize::new(0),
             maps: AtomicUsize::new(0),
             guards_to_refuse: AtomicUsize::new(0),
+            decommits: AtomicUsize::new(0),
+            renewals: AtomicUsize::new(0),
             first_slots,
         }
     }
@@ -36,6 +40,12 @@ impl Imaginary {
         let number = slot.start().addr().get();
         let found = self.states[number - 1].swap(to, Ordering::Relaxed);
         assert_eq!(found, from, "slot {number} has another owner");
+    }
+
+    /// How many slots were decommitted.
+    #[cfg(not(any(loom, shuttle)))]
+    pub(crate) fn decommits(&self) -> usize {
+        self.decommits.load(Ordering::Relaxed)
     }
 
     /// What an owner does with a slot, so that a second owner at the same time is found out.
@@ -80,9 +90,23 @@ impl Backing for Imaginary {
     }
 
     fn decommit(&self, slot: &Slot) -> usize {
+        self.decommits.fetch_add(1, Ordering::Relaxed);
         self.change(slot, FREE, DECOMMITTING);
         self.change(slot, DECOMMITTING, FREE);
         self.bytes()
+    }
+
+    fn renews(&self) -> bool {
+        true
+    }
+
+    fn renew(&self, slab: &Slab) -> bool {
+        self.renewals.fetch_add(1, Ordering::Relaxed);
+        let mut again = slab.anew();
+        while let Some(slot) = again.make() {
+            self.use_alone(&slot);
+        }
+        true
     }
 }
 
@@ -92,7 +116,7 @@ pub(crate) fn idle_pool(slots: usize) -> Arc<Pool<Imaginary>> {
     let pool = Arc::new(Pool::new(Imaginary::new(slots + 1, slots)));
     let taken: Vec<Slot> = (0..slots).map(|_| pool.take().unwrap()).collect();
     pool.give(taken);
-    pool.trim();
+    pool.begin_period();
     pool
 }
 
@@ -118,7 +142,7 @@ fn pool_take_give_trim_never_share_or_lose_a_slot() {
             let pool = pool.clone();
             thread::spawn(move || {
                 user(&pool);
-                pool.trim();
+                pool.trim_idle(2);
             })
         };
         pool.trim();
@@ -171,14 +195,50 @@ fn a_large_slab_that_is_refused_is_tried_smaller_until_nothing_is_left() {
 }
 
 #[test]
-fn trim_takes_only_what_nobody_reached_since_the_last_one() {
+fn only_what_nobody_reached_since_the_period_began_is_idle() {
     model("pool_idle", || {
         let pool = idle_pool(4);
         let (newest, next) = (pool.take().unwrap(), pool.take().unwrap());
         pool.give([next, newest]);
-        assert_eq!(pool.trim(), 2 * 4096, "the two that were not reached");
+        assert_eq!(pool.trim_idle(4), 2, "the two that were not reached");
         assert_eq!(pool.take().unwrap().start().addr().get(), 4, "a warm one before a cold one");
-        assert_eq!(pool.trim(), 4096, "the one left warm has now idled");
-        assert_eq!(pool.trim(), 0, "nothing is decommitted twice");
+        assert_eq!(pool.trim_idle(4), 0, "the one left warm was reached");
+        pool.begin_period();
+        assert_eq!(pool.trim_idle(4), 1, "the one left warm has now idled");
+        assert_eq!(pool.trim_idle(4), 0, "nothing is decommitted twice");
+    });
+}
+
+#[test]
+fn a_trim_takes_all_that_is_warm() {
+    model("pool_trim_all", || {
+        let pool = idle_pool(3);
+        let taken = pool.take().unwrap();
+        pool.give([taken]);
+        assert_eq!(pool.trim(), 3 * 4096);
+        assert_eq!(pool.trim(), 0, "once");
+        assert_complete(&pool);
+    });
+}
+
+#[test]
+fn pool_renewal_never_shares_or_loses_a_slot() {
+    model("pool_renew", || {
+        let pool = idle_pool(2);
+        pool.trim_idle(2);
+        let other = {
+            let pool = pool.clone();
+            thread::spawn(move || {
+                let slot = pool.take().unwrap();
+                pool.backing().use_alone(&slot);
+                pool.give_cold(slot);
+            })
+        };
+        pool.renew();
+        other.join().unwrap();
+        pool.renew();
+        let renewed = pool.backing().renewals.load(Ordering::Relaxed);
+        assert!(renewed >= 1, "all slots are cold in the end");
+        assert_complete(&pool);
     });
 }

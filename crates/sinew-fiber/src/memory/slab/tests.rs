@@ -1,5 +1,7 @@
 //! Shapes, and guards of the kind that this kernel would not choose by itself.
 
+use std::os::fd::AsRawFd;
+
 use super::super::error::StackError;
 use super::super::pool::Pool;
 use super::*;
@@ -52,33 +54,48 @@ fn slabs_begin_small_and_stop_growing_at_a_bounded_size() {
 /// Protected guards stop at their share of `vm.max_map_count`, and the rest of the process has the others.
 #[test]
 fn protected_guards_end_in_an_error_that_leaves_malloc_its_mappings() {
-    pass_in_child(
-        "memory::slab::tests::protected_guards_end_in_an_error_that_leaves_malloc_its_mappings",
-        || {
-            let pool = protected_pool(16 << 10);
-            let mut taken = Vec::new();
-            let error = loop {
-                match pool.take() {
-                    Ok(slot) => taken.push(slot),
-                    Err(error) => break error,
-                }
-            };
-            let limit = sys::max_map_count();
-            let StackError::MapLimit { mappings, limit: reported } = error else { panic!("{error}") };
-            assert_eq!(reported, limit);
-            assert_eq!(mappings, taken.len() * 2);
-            assert!(mappings <= limit / 5 * 4 && mappings + 4 > limit / 5 * 4);
-            assert!(error.to_string().contains("vm.max_map_count"));
+    pass_in_child(module_path!(), "protected_guards_end_in_an_error_that_leaves_malloc_its_mappings", || {
+        let pool = protected_pool(16 << 10);
+        let mut taken = Vec::new();
+        let error = loop {
+            match pool.take() {
+                Ok(slot) => taken.push(slot),
+                Err(error) => break error,
+            }
+        };
+        let limit = sys::max_map_count();
+        let StackError::MapLimit { mappings, limit: reported } = error else { panic!("{error}") };
+        assert_eq!(reported, limit);
+        assert_eq!(mappings, taken.len() * 2);
+        assert!(mappings <= limit / 5 * 4 && mappings + 4 > limit / 5 * 4);
+        assert!(error.to_string().contains("vm.max_map_count"));
 
-            // Allocations of this size are mappings of their own.
-            let large: Vec<Vec<u8>> = (0..1000).map(|_| vec![1; 256 << 10]).collect();
-            assert_eq!(large.iter().map(|bytes| bytes[0] as usize).sum::<usize>(), 1000);
-            std::thread::spawn(|| ()).join().unwrap();
+        // Allocations of this size are mappings of their own.
+        let large: Vec<Vec<u8>> = (0..1000).map(|_| vec![1; 256 << 10]).collect();
+        assert_eq!(large.iter().map(|bytes| bytes[0] as usize).sum::<usize>(), 1000);
+        std::thread::spawn(|| ()).join().unwrap();
 
-            let last = taken.pop().unwrap();
-            let address = last.start();
-            pool.give([last]);
-            assert_eq!(pool.take().unwrap().start(), address, "what was given back can be taken again");
-        },
-    );
+        let last = taken.pop().unwrap();
+        let address = last.start();
+        pool.give([last]);
+        assert_eq!(pool.take().unwrap().start(), address, "what was given back can be taken again");
+    });
+}
+
+/// As under an emulator that answers zero to any advice.
+#[test]
+fn stacks_are_guarded_although_advice_has_no_effect() {
+    let guards = Guards::probed(|_, _| Ok(()));
+    assert_eq!(guards.kind(), GuardKind::Protected);
+    let pool = Pool::new(Mapped { shape: Shape::stack(64 << 10), guards: Box::leak(Box::new(guards)) });
+    let slot = pool.take().unwrap();
+    let guard = pool.backing().shape().guard_of(&slot);
+    let (_reader, writer) = std::io::pipe().unwrap();
+    for address in [guard.start, guard.end - 1] {
+        // SAFETY: the kernel reads the byte, and answers with an error if it cannot.
+        let written = unsafe { libc::write(writer.as_raw_fd(), std::ptr::without_provenance(address), 1) };
+        let error = std::io::Error::last_os_error();
+        assert_eq!((written, error.raw_os_error()), (-1, Some(libc::EFAULT)), "{error}");
+    }
+    pool.give([slot]);
 }

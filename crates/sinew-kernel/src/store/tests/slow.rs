@@ -5,7 +5,7 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
-use sinew_sched::chan::oneshot;
+use sinew_chan::chan::oneshot;
 use sinew_sched::{ManualClock, Runtime, sleep};
 
 use super::super::{Store, StoreError};
@@ -13,7 +13,7 @@ use super::faults::Gate;
 use super::{Folder, open};
 
 /// A store whose commits wait at a gate, with one commit there.
-fn busy(folder: &Folder, builder: super::Builder) -> (Store, Gate, thread::JoinHandle<()>) {
+pub(super) fn busy(folder: &Folder, builder: super::Builder) -> (Store, Gate, thread::JoinHandle<()>) {
     let (store, faults) = open(builder, &folder.file());
     store.of("a").save("k", "old").unwrap();
     let gate = faults.gate();
@@ -23,7 +23,7 @@ fn busy(folder: &Folder, builder: super::Builder) -> (Store, Gate, thread::JoinH
     (store, gate, first)
 }
 
-fn wait_until_queued(store: &Store, count: usize) {
+pub(super) fn wait_until_queued(store: &Store, count: usize) {
     while store.stats().queued < count {
         thread::yield_now();
     }

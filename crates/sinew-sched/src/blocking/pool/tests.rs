@@ -2,6 +2,7 @@ use sinew_sync::atomic::AtomicBool;
 use sinew_sync::model;
 
 use super::*;
+use crate::case::block;
 
 /// A pool with at most one thread and a queue of two, whose threads are started by the test.
 fn pool(keep_alive: Duration) -> &'static Pool {
@@ -11,8 +12,13 @@ fn pool(keep_alive: Duration) -> &'static Pool {
 const LONG: Duration = Duration::from_secs(3600);
 
 fn submit(pool: &'static Pool, job: impl FnOnce() + Send + 'static) -> u64 {
-    pool.permits.try_acquire(1).expect("there are some left").forget();
+    assert!(pool.admission().attempt(), "there is a place");
     pool.submit(Box::new(job))
+}
+
+fn pending_and_places(pool: &Pool) -> (usize, usize) {
+    let state = pool.state.lock();
+    (state.pending(), state.places)
 }
 
 fn flag() -> &'static AtomicBool {
@@ -45,7 +51,7 @@ fn a_job_that_is_given_up_is_run_or_dropped() {
         let thread = thread::spawn(move || pool.serve(0));
         pool.give_up(number);
         thread.join().unwrap();
-        assert_eq!((pool.pending(), pool.permits.available()), (0, 3));
+        assert_eq!(pending_and_places(pool), (0, 3));
         assert_eq!(pool.counts().threads, 0);
     });
 }
@@ -77,7 +83,7 @@ fn a_shutdown_waits_for_the_last_job() {
 
 #[cfg(not(any(loom, shuttle)))]
 #[test]
-fn jobs_without_a_thread_are_dropped_and_their_permits_come_back() {
+fn jobs_without_a_thread_are_dropped_and_their_places_come_back() {
     let limits = Limits { threads: 2, queue: 2, keep_alive: LONG };
     let refuse = |_: &'static Pool, _| Err(io::ErrorKind::WouldBlock.into());
     let pool: &'static Pool = Box::leak(Box::new(Pool::starting(limits, refuse)));
@@ -86,10 +92,55 @@ fn jobs_without_a_thread_are_dropped_and_their_permits_come_back() {
     submit(pool, move || drop(job));
     assert_eq!(std::sync::Arc::strong_count(&dropped), 1);
     assert_eq!(pool.refusal().kind(), io::ErrorKind::WouldBlock);
-    assert_eq!((pool.pending(), pool.permits.available()), (0, 4));
+    assert_eq!(pending_and_places(pool), (0, 4));
 
     pool.state.lock().threads = 1; // with one that is busy, a job waits for it
     let job = held.clone();
     submit(pool, move || drop(job));
-    assert_eq!((std::sync::Arc::strong_count(&held), pool.pending()), (2, 1));
+    assert_eq!((std::sync::Arc::strong_count(&held), pool.state.lock().pending()), (2, 1));
+}
+
+/// A pool with one place.
+fn narrow_pool() -> &'static Pool {
+    let limits = Limits { threads: 1, queue: 0, keep_alive: LONG };
+    Box::leak(Box::new(Pool::starting(limits, |_, _| Ok(()))))
+}
+
+/// A caller that waits for a place is woken when another gives its place back.
+#[test]
+fn a_place_that_is_given_back_goes_to_the_caller_that_waits() {
+    model("blocking_place_is_passed_on", || {
+        let pool = narrow_pool();
+        assert!(pool.admission().attempt());
+        let waits = thread::spawn(move || assert!(block(&pool.admission(), None).unwrap()));
+        pool.give_places(1);
+        waits.join().unwrap();
+        assert_eq!(pending_and_places(pool), (0, 0), "the caller has it");
+    });
+}
+
+/// A caller that gives up while a place is passed on to it has the place, or leaves it free.
+#[test]
+fn a_place_for_a_caller_that_gives_up_is_not_lost() {
+    model("blocking_place_or_withdrawal", || {
+        let pool = narrow_pool();
+        assert!(pool.admission().attempt());
+        let gives_up = thread::spawn(move || block(&pool.admission(), Some(Instant::from_nanos(0))).unwrap());
+        pool.give_places(1);
+        let has_it = gives_up.join().unwrap();
+        assert_eq!(pending_and_places(pool), (0, usize::from(!has_it)));
+    });
+}
+
+/// A drain that waits for a job which is given up before a thread has taken it goes on at once.
+#[test]
+fn a_drain_ends_when_the_last_job_is_given_up() {
+    model("blocking_drain_ends_with_a_withdrawal", || {
+        let pool = pool(LONG);
+        let job = submit(pool, || ());
+        let drains = thread::spawn(move || pool.drain(system_now() + LONG));
+        pool.give_up(job);
+        drains.join().unwrap();
+        assert_eq!(pool.state.lock().pending(), 0);
+    });
 }

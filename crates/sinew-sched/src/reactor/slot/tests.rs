@@ -72,7 +72,8 @@ fn what_is_used_up_is_told_to_nobody_else() {
         let nodes: Vec<Node> = (0..=BATCH).map(|_| Node::new(0)).collect();
         for node in &nodes {
             node.wake_caller();
-            assert!(matches!(readiness.enroll(node), Enrolled::Queued));
+            // SAFETY: the node is new, and all are told below, before they go.
+            assert!(matches!(unsafe { readiness.enroll(node) }, Enrolled::Queued));
         }
         let tell = |use_up: bool| {
             let mut told = 0;

@@ -1,0 +1,6 @@
+//! What the scheduler reports of the tasks of actors.
+
+mod deadlocks;
+#[path = "../kit/mod.rs"]
+mod kit;
+mod reported;
