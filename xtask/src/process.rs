@@ -7,7 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::workspace;
+use crate::{report, workspace};
 
 /// A `cargo` command in the root of the workspace, with the cargo that runs us.
 pub(crate) fn cargo<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
@@ -61,7 +61,29 @@ pub(crate) enum Show {
     Everything,
     /// Only stderr: stdout is for machines.
     Stderr,
+    /// What cargo says of its builds and which test programs it runs, and how each ended; not what they print.
+    TestProgress,
     Nothing,
+}
+
+impl Show {
+    /// Whether a line of standard output is shown.
+    fn stdout(self, line: &str) -> bool {
+        match self {
+            Show::Everything => true,
+            Show::TestProgress => line.starts_with("test result: "),
+            Show::Stderr | Show::Nothing => false,
+        }
+    }
+
+    /// Whether a line of standard error is shown; `in_program` is true from the first test program on.
+    fn stderr(self, line: &str, in_program: bool) -> bool {
+        match self {
+            Show::Everything | Show::Stderr => true,
+            Show::TestProgress => !in_program || report::starts_program(line),
+            Show::Nothing => false,
+        }
+    }
 }
 
 /// Runs `command` to its end, or to `limit`. `at_limit` sees the process and what it has printed before it
@@ -79,18 +101,20 @@ pub(crate) fn run_within(
 
     let deadline = Instant::now().checked_add(limit);
     let mut finished = Finished { end: End::TimedOut, stdout: Vec::new(), stderr: Vec::new() };
+    let mut in_program = false;
     loop {
         let left =
             deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
         match lines.recv_timeout(left) {
             Ok((Stream::Stdout, line)) => {
-                if show == Show::Everything {
+                if show.stdout(&line) {
                     println!("{line}");
                 }
                 finished.stdout.push(line);
             }
             Ok((Stream::Stderr, line)) => {
-                if show != Show::Nothing {
+                in_program |= report::starts_program(&line);
+                if show.stderr(&line, in_program) {
                     eprintln!("{line}");
                 }
                 finished.stderr.push(line);

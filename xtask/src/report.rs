@@ -101,6 +101,40 @@ pub(crate) fn failures<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> 
     failures
 }
 
+/// Whether `line` of cargo's standard error says that a test program starts.
+pub(crate) fn starts_program(line: &str) -> bool {
+    ["     Running ", "   Doc-tests "].iter().any(|start| line.starts_with(start))
+}
+
+/// The output of the test programs that failed, without the lines of tests that passed.
+///
+/// Cargo runs one program after another and names it on standard error; a program's standard output starts with
+/// the number of its tests. If the two streams disagree on the number of programs, the output is not divided.
+pub(crate) fn output_of_failed_programs(stdout: &[String], stderr: &[String]) -> Vec<String> {
+    let errors = sections(stderr, starts_program);
+    let outputs = sections(stdout, |line| {
+        line.strip_prefix("running ").is_some_and(|rest| rest.ends_with(" tests") || rest.ends_with(" test"))
+    });
+    let noteworthy = |line: &&String| !(line.starts_with("test ") && line.ends_with(" ... ok"));
+    if errors.len() != outputs.len() {
+        return stderr.iter().chain(stdout).filter(noteworthy).cloned().collect();
+    }
+    let mut failed = Vec::new();
+    for (errors, outputs) in errors.iter().zip(outputs) {
+        if !outputs.iter().any(|line| line.starts_with("test result: ok")) {
+            failed.extend(errors.iter().chain(outputs).filter(noteworthy).cloned());
+        }
+    }
+    failed
+}
+
+/// Divides `lines` at those that start a section; what is before the first one is left out.
+fn sections(lines: &[String], starts: impl Fn(&str) -> bool) -> Vec<&[String]> {
+    let mut at: Vec<usize> = (0..lines.len()).filter(|&line| starts(&lines[line])).collect();
+    at.push(lines.len());
+    at.windows(2).map(|ends| &lines[ends[0]..ends[1]]).collect()
+}
+
 /// The tests that a test program lists with `--list`.
 pub(crate) fn listed_tests<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     lines.filter_map(|line| line.strip_suffix(": test")).collect()
@@ -233,6 +267,27 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
             error: doctest failed, to rerun pass `-p x --doc`\n\
             error: 2 targets failed:\n    `-p x --test y`\n    `-p x --doc`";
         assert_eq!(failures(output.lines()), ["a", "target `-p x --test y`", "target `-p x --doc`"]);
+    }
+
+    #[test]
+    fn only_the_output_of_failed_programs_is_repeated() {
+        let own = |text: &str| -> Vec<String> { text.lines().map(str::to_owned).collect() };
+        let stderr = own(
+            "   Compiling x\n     Running tests/a.rs (a)\nnoise of a\n     Running tests/b.rs (b)\nnoise of b\n\
+             error: test failed, to rerun pass `-p x --test b`",
+        );
+        let a = "running 1 test\ntest c ... ok\n\ntest result: ok. 1 passed; 0 failed\n";
+        let b = "running 2 tests\ntest d ... ok\ntest e ... FAILED\ntest result: FAILED. 1 passed; 1 failed";
+        let failed = output_of_failed_programs(&own(&format!("{a}{b}")), &stderr);
+        assert_eq!(
+            failed,
+            own(
+                "     Running tests/b.rs (b)\nnoise of b\nerror: test failed, to rerun pass `-p x --test b`\n\
+                 running 2 tests\ntest e ... FAILED\ntest result: FAILED. 1 passed; 1 failed"
+            )
+        );
+        let crashed = output_of_failed_programs(&own(a), &stderr);
+        assert!(crashed.iter().any(|line| line == "noise of b"), "{crashed:?}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{Broken, Ran};
 use crate::bench;
 use crate::process::{self, End, Finished, Show, cargo};
-use crate::report::{Tests, artifacts, failures, models as model_lines};
+use crate::report::{Tests, artifacts, failures, models as model_lines, output_of_failed_programs};
 use crate::workspace;
 
 /// The crates that a model checker builds: those whose protocols it explores, and nothing above them.
@@ -118,11 +118,14 @@ pub(super) fn release_tests() -> Result<Ran, Broken> {
     ]))
 }
 
-/// Runs a `cargo test` and counts.
+/// Runs a `cargo test` and counts. Only the output of programs that fail is shown: tests of reports and panics print many.
 pub(super) fn test(command: &mut Command) -> Result<Ran, Broken> {
-    let finished = process::run(command, Show::Everything)?;
+    let finished = process::run(command, Show::TestProgress)?;
     let tests = Tests::count(finished.lines());
     if !finished.end.is_success() {
+        output_of_failed_programs(&finished.stdout, &finished.stderr)
+            .iter()
+            .for_each(|line| println!("{line}"));
         let remedy = "mend the tests that failed above".to_owned();
         return Err(Broken { remedy, tests, failures: failures(finished.lines()) });
     }

@@ -113,7 +113,7 @@ pub(super) fn check() -> Result<Ran, Broken> {
 }
 
 /// Runs the programs, as many at once as there are CPUs: valgrind runs one thread of a program at a time. What a program
-/// printed is shown when it has ended.
+/// printed is shown when it has failed.
 fn run_all(programs: &[Program]) -> Vec<(&Program, Result<Finished, String>)> {
     let (left, done) = (Mutex::new(programs.iter()), Mutex::new(Vec::new()));
     let at_once = thread::available_parallelism().map_or(1, NonZero::get);
@@ -125,7 +125,11 @@ fn run_all(programs: &[Program]) -> Vec<(&Program, Result<Finished, String>)> {
                     let finished = process::run_within(&mut command, Show::Nothing, PROGRAM_LIMIT, |_, _| {});
                     let mut done = done.lock().expect("no runner panics");
                     println!("-- {}", program.name());
-                    finished.iter().flat_map(Finished::lines).for_each(|line| println!("{line}"));
+                    let passed = finished.as_ref().is_ok_and(|finished| finished.end.is_success());
+                    let shown = finished.iter().flat_map(Finished::lines);
+                    shown
+                        .filter(|line| !passed || line.starts_with("test result: "))
+                        .for_each(|line| println!("{line}"));
                     done.push((program, finished));
                 }
             });
