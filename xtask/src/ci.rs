@@ -119,7 +119,7 @@ const STEPS: [Step; 14] = [
     },
     Step {
         name: "heavy",
-        about: "clippy and the tests of sinew-wasm-seam and sinew-bench, whose dependencies are large",
+        about: "clippy and the tests of sinew-wasm, sinew-wasm-seam and sinew-bench, whose dependencies are large",
         tier: Tier::Ci,
         budget: Duration::from_secs(240),
         run: steps::heavy,

@@ -7,6 +7,7 @@
 
 mod bench;
 mod ci;
+mod guests;
 mod options;
 mod process;
 mod programs;
@@ -37,6 +38,7 @@ Commands:
   ci [step]...   check everything, or only the named steps
   bench          measure Sinew and print a table of figures against their floors
   stress         repeat the release tests under different numbers of test threads
+  guests         build the WebAssembly guests and compare them with the committed modules
   layers <crate> print which modules of a crate name which, and their cycles
   help           print this text
 
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         "ci" => (ci::help(), ci::run),
         "bench" => (bench::HELP.to_owned(), bench::run),
         "stress" => (stress::HELP.to_owned(), stress::run),
+        "guests" => (guests::HELP.to_owned(), guests::run),
         "layers" => (ci::layers::HELP.to_owned(), ci::layers::run),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

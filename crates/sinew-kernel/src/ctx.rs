@@ -132,6 +132,11 @@ impl<'a, M: Send + 'static> Ctx<'a, M> {
         self.cell.head.node.state_of(name.as_deref().unwrap_or(""))
     }
 
+    /// Returns the number of children that this actor has now.
+    pub fn child_count(&self) -> usize {
+        self.cell.lock().life.more.as_ref().map_or(0, |more| more.children.len())
+    }
+
     /// Whether ends of linked actors are told to this one, instead of ending it.
     pub fn trap_exits(&self, traps: bool) {
         self.cell.lock().life.more().traps = traps;

@@ -64,6 +64,7 @@ mod node_ref;
 mod notice;
 mod overdue;
 mod patience;
+mod polled;
 mod process;
 mod registry;
 mod route;
@@ -85,6 +86,13 @@ mod timers;
 pub mod waits;
 mod watch;
 mod zombies;
+
+/// What crates above build actors on that are not native. Not part of the public API: it changes
+/// without notice.
+#[doc(hidden)]
+pub mod raw {
+    pub use crate::polled::Inbox;
+}
 
 pub use actor::{Actor, Flow, HandlerError};
 pub use actor_ref::ActorRef;

@@ -30,6 +30,13 @@ impl NodeRef {
         self.0.table.len()
     }
 
+    /// Returns the ids of all actors, in ascending order.
+    pub fn actor_ids(self) -> Vec<ActorId> {
+        let mut ids: Vec<ActorId> = self.0.table.all().iter().map(|actor| actor.head().id).collect();
+        ids.sort_unstable();
+        ids
+    }
+
     /// The runtime that runs the actors, by reference.
     pub fn handle(self) -> Handle {
         self.0.handle

@@ -14,6 +14,7 @@ use crate::error::SpawnError;
 use crate::mailbox::{Mail, Policy};
 use crate::message::Message;
 use crate::patience::Patience;
+use crate::polled::{Inbox, PolledRun};
 use crate::process::{Process, ProcessRun};
 use crate::run::Run;
 use crate::shared::{Inner, NodeRef};
@@ -151,6 +152,21 @@ impl ActorBuilder {
             let body = wanted(&cell, refused, body);
             ProcessRun::new(cell, body)
         })
+    }
+
+    /// Starts an actor that is the future which `make` returns. It has started when it says so
+    /// ([`Inbox::started`]).
+    ///
+    /// # Errors
+    ///
+    /// As for [`spawn`](ActorBuilder::spawn).
+    #[doc(hidden)]
+    #[track_caller]
+    pub fn spawn_polled<F>(self, make: impl FnOnce(Inbox) -> F) -> Result<ActorRef<Message>, SpawnError>
+    where
+        F: Future<Output = Flow> + Send + 'static,
+    {
+        self.start(move |cell, refused| PolledRun::new(cell, refused, make))
     }
 
     #[track_caller]

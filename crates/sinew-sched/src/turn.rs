@@ -13,9 +13,12 @@
 use std::any::type_name;
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::mem;
+use std::mem::{self, ManuallyDrop};
+use std::pin::Pin;
 use std::ptr;
+use std::task::{Context, Poll};
 
+use sinew_fiber::raw::polling;
 use sinew_fiber::{CancelLevel, Raised, Refused};
 
 use crate::children::cancelled;
@@ -32,6 +35,7 @@ use crate::task::{
 use crate::task_id::TaskId;
 use crate::wait;
 use crate::wait_kind::WaitKind;
+use crate::waker::waker_of;
 use crate::worker;
 
 /// A body that runs in turns, one at a time. It has shared references of itself only, since [`blocks`](Turn::blocks) comes in
@@ -68,6 +72,8 @@ pub enum After {
     Idle,
     /// Another one, when those that are ready have had theirs.
     Again,
+    /// Nothing, until the future that it has [polled](poll) wakes it. Dumps show what that waits for.
+    Pending,
     /// No more turns.
     Ended,
 }
@@ -205,6 +211,22 @@ pub fn others_wait() -> bool {
     worker::current().is_some_and(|worker| {
         worker.has_work() || !worker.inbox().is_empty() || !worker.shared.injector.is_empty()
     })
+}
+
+/// Polls `future` as a part of the turn that runs: its waker wakes the body. Nothing may block meanwhile.
+///
+/// # Panics
+///
+/// If the caller is not a task.
+pub fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
+    let task = worker::current_task().expect("only a task polls a future as its turn");
+    let waker = ManuallyDrop::new(waker_of(task.id()));
+    worker::begin_poll();
+    let polled = polling(|| future.poll(&mut Context::from_waker(&waker)));
+    if polled.is_ready() {
+        worker::announce(What::of(WaitKind::Await)); // what it waited for is over
+    }
+    polled
 }
 
 /// Lets other tasks that are ready run first, if there are some. Not in a body that runs in turns, whose turn that would make one
@@ -350,6 +372,7 @@ unsafe fn run_turn<T: Turn>(task: &'static Task, core: &Core) -> Ran {
     let raised = match outcome {
         Ok(After::Idle) => return Ran::Idle,
         Ok(After::Again) => return Ran::Again,
+        Ok(After::Pending) => return Ran::Pending,
         Ok(After::Ended) => None,
         Err(raised) => Some(raised),
     };

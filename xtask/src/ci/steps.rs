@@ -19,7 +19,7 @@ const MODELLED_AT_RANDOM: [&str; 1] = ["sinew-kernel"];
 
 /// The crates whose dependencies take longer to build than all of ours: wasmtime, and the runtimes that are measured beside
 /// ours.
-const HEAVY: [&str; 2] = ["sinew-wasm-seam", "sinew-bench"];
+const HEAVY: [&str; 3] = ["sinew-wasm", "sinew-wasm-seam", "sinew-bench"];
 
 /// No example and no demo takes this long; one that does hangs.
 const PROGRAM_LIMIT: Duration = Duration::from_secs(120);

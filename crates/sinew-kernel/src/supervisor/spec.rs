@@ -23,6 +23,7 @@ use crate::mailbox::Policy;
 use crate::message::Message;
 use crate::names;
 use crate::patience::Patience;
+use crate::polled::Inbox;
 use crate::process::Process;
 use crate::spawn::ActorBuilder;
 
@@ -102,6 +103,17 @@ impl ChildSpec {
         F: FnMut(&mut Process<'_, M>) -> Flow + Send + 'static,
     {
         ChildSpec::of(key.into(), Processes(Slot::new(body), PhantomData))
+    }
+
+    /// A child that is the future which `factory` returns: see [`ActorBuilder::spawn_polled`].
+    #[doc(hidden)]
+    #[track_caller]
+    pub fn polled<T, F>(key: impl Into<Box<str>>, factory: F) -> ChildSpec
+    where
+        T: Future<Output = Flow> + Send + 'static,
+        F: FnMut(Inbox) -> T + Send + 'static,
+    {
+        ChildSpec::of(key.into(), Futures(Slot::new(factory)))
     }
 
     /// A child that is a supervisor. It has all the time that it needs to stop its children, unless
@@ -290,6 +302,29 @@ where
         let slot = self.0.share();
         let run = |own: &mut Process<'_, M>| slot.with(|body| body(own)).unwrap_or_else(Flow::Exit);
         spawn.spawn_process(run).map(|actor| actor.id())
+    }
+}
+
+/// Actors that are futures, each made by a factory when it is spawned.
+struct Futures<F>(Slot<F>);
+
+impl<F, T> Start for Futures<F>
+where
+    F: FnMut(Inbox) -> T + Send + 'static,
+    T: Future<Output = Flow> + Send + 'static,
+{
+    fn start(&self, spawn: ActorBuilder) -> Result<ActorId, SpawnError> {
+        let slot = self.0.share();
+        let make = |inbox| {
+            let made = slot.with(|factory| factory(inbox));
+            async {
+                match made {
+                    Ok(future) => future.await,
+                    Err(reason) => Flow::Exit(reason),
+                }
+            }
+        };
+        spawn.spawn_polled(make).map(|actor| actor.id())
     }
 }
 

@@ -25,6 +25,7 @@ mod named_refs;
 mod names;
 mod namespace_service;
 mod ordering;
+mod polled;
 mod process;
 mod saves;
 mod shutdown;

@@ -1,0 +1,41 @@
+//! WASM actors: guests that block like threads, beside native actors.
+//!
+//! A guest is an instance of a WebAssembly module that runs as an actor: it has an id, a mailbox, a name
+//! and a supervisor like any other. Its author writes straight-line code: a host call that waits, such as
+//! `mk_sleep_ms` or `mk_recv`, suspends the guest and never a worker thread. A guest that computes is
+//! interrupted after its slice. A trap, an endless loop or a stack overflow ends that guest and disturbs
+//! nobody else.
+//!
+//! [`Engine`] compiles a [`Module`], a [`Guest`] is a module with its options, and [`WasmNode::wasm`]
+//! starts one.
+//!
+//! `docs/abi.md` in the repository lists the calls that a guest can import.
+
+mod class;
+mod cpu;
+mod debug_info;
+mod engine;
+mod error;
+mod failure;
+mod grants;
+mod guest;
+mod host;
+mod limits;
+mod log_lines;
+mod memory_budget;
+mod module;
+mod profile;
+mod run;
+mod slabs;
+mod spawn;
+mod state;
+mod ticker;
+
+pub use class::StackClass;
+pub use engine::{Engine, EngineBuilder};
+pub use error::{EngineError, LoadError};
+pub use grants::Grants;
+pub use guest::Guest;
+pub use limits::Limits;
+pub use module::Module;
+pub use spawn::{GuestBuilder, GuestSpawnError, WasmChild, WasmNode};
