@@ -21,7 +21,7 @@ use sinew_chan::sync::WaitGroup;
 use sinew_io::fd::{self, Interest};
 use sinew_io::net::compat::{HyperIo, HyperTimer};
 use sinew_io::net::{TcpListener, TcpStream};
-use sinew_sched::{Runtime, spawn, spawn_future};
+use sinew_sched::{Runtime, WaitError, spawn, spawn_future};
 
 /// How long a client may take to send the head of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -74,7 +74,10 @@ fn serve_until(address: &str, stop: impl FnOnce() -> io::Result<()>) -> io::Resu
     let _ = acceptor.join(); // it was cancelled
     STOPPING.store(true, Ordering::Release);
     stops.close();
-    connections.wait_timeout(GRACE).map(drop).map_err(io::Error::other)
+    match connections.wait_timeout(GRACE) {
+        Ok(()) | Err(WaitError::Timeout) => Ok(()),
+        Err(error) => Err(io::Error::other(error)),
+    }
 }
 
 async fn connection(stream: TcpStream, stopped: broadcast::Receiver<()>) {

@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use channels::{Kind, for_kinds, poll_once};
-use sinew_chan::chan::{self, Receiver, Sender};
+use sinew_chan::chan::{self, Receiver, RecvError, Sender};
 use sinew_chan::select;
 use sinew_chan::select::{Select, recv, send, sleep, until};
 use sinew_sched::{ManualClock, Runtime, now};
@@ -84,7 +84,9 @@ impl<K> Channels<K> {
     }
 
     fn waits(&self, times: usize) {
-        leaves_nothing("receives", times, || assert!(self.empty.recv_timeout(SOON).unwrap().is_none()));
+        leaves_nothing("receives", times, || {
+            assert!(matches!(self.empty.recv_timeout(SOON), Err(RecvError::Timeout)))
+        });
         leaves_nothing("sends", times / 4, || assert!(self.full.send_timeout([2; 4], SOON).is_err()));
         leaves_nothing("selects", times, || {
             let mut item = Some([3; 4]);

@@ -15,7 +15,7 @@ use sinew_kernel::{
     Actor, ActorInfo, ChildSpec, Ctx, Flow, Kind, Node, NodeRef, Payload, Policy, Snapshot, Strategy,
     SupervisorRef,
 };
-use sinew_sched::sleep;
+use sinew_sched::{WaitError, sleep};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -148,8 +148,10 @@ pub(crate) fn run(seconds: u64) -> Outcome {
             }
             out.flush()?;
         }
-        if ctrl_c.recv_timeout(TICK)?.is_some() {
-            break;
+        match ctrl_c.recv_timeout(TICK) {
+            Ok(_) => break,
+            Err(WaitError::Timeout) => (),
+            Err(WaitError::Refused(refused)) => return Err(refused.into()),
         }
     }
 

@@ -68,9 +68,9 @@ use sinew_chan::chan::{self, Receiver, RecvCase, Sender, Unsent};
 use sinew_chan::select::{self, Source};
 use sinew_core::Instant;
 use sinew_fiber::Refused;
-use sinew_sched::now;
 use sinew_sched::os_signal;
 use sinew_sched::raw::{Async, Attempt, Awaited, Case, Enrolled, Node, What, attempt_or_block, refused_io};
+use sinew_sched::{WaitError, now};
 use sinew_sync::atomic::{AtomicU64, Ordering};
 
 pub use libc::{
@@ -134,19 +134,19 @@ impl Signals {
         Ok(recv.output())
     }
 
-    /// Like [`recv`](Signals::recv), but waits at most so long: none if the time has passed.
+    /// Like [`recv`](Signals::recv), but waits at most `timeout`.
     ///
     /// # Errors
     ///
-    /// As for [`recv`](Signals::recv).
-    pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<i32>, Refused> {
+    /// As for [`recv`](Signals::recv), and [`WaitError::Timeout`].
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<i32, WaitError> {
         self.recv_until(now() + timeout)
     }
 
     /// [`recv_timeout`](Self::recv_timeout), until `deadline` on the clock of [`now`].
-    pub(crate) fn recv_until(&self, deadline: Instant) -> Result<Option<i32>, Refused> {
+    pub(crate) fn recv_until(&self, deadline: Instant) -> Result<i32, WaitError> {
         let recv = self.operation();
-        if attempt_or_block(&recv, Some(deadline))? { Ok(Some(recv.output())) } else { Ok(None) }
+        if attempt_or_block(&recv, Some(deadline))? { Ok(recv.output()) } else { Err(WaitError::Timeout) }
     }
 
     /// The next signal, if one has come.

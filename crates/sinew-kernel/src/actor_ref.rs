@@ -44,11 +44,11 @@ impl<M: Send + 'static> ActorRef<M> {
         self.0.put_at_once(message).or_else(|message| self.tell_slowly(message, None))
     }
 
-    /// Like [`tell`](ActorRef::tell), and waits no longer than `timeout`.
+    /// Like [`tell`](ActorRef::tell), but waits at most `timeout`.
     ///
     /// # Errors
     ///
-    /// As for `tell`, and if there was no room all the time.
+    /// As for [`tell`](ActorRef::tell), and [`Unsent::Timeout`].
     pub fn tell_timeout(&self, message: M, timeout: Duration) -> Result<(), SendError<M>> {
         self.0.put_at_once(message).or_else(|message| self.tell_slowly(message, Some(timeout)))
     }
@@ -111,19 +111,19 @@ impl<M: Send + 'static> ActorRef<M> {
     ///
     /// At once if the actor is the caller; refused where nothing may wait.
     pub fn join(&self) -> Result<ExitReason, JoinError> {
-        self.join_until(None).map(|ended| ended.expect("there is no deadline"))
+        Ok(self.join_by(None)?.expect("there is no deadline"))
     }
 
-    /// Waits until the actor has ended, up to `timeout`; then it is none.
+    /// Like [`join`](ActorRef::join), but waits at most `timeout`.
     ///
     /// # Errors
     ///
-    /// As for [`join`](ActorRef::join).
-    pub fn join_timeout(&self, timeout: Duration) -> Result<Option<ExitReason>, JoinError> {
-        self.join_until(Some(sinew_sched::now() + timeout))
+    /// As for [`join`](ActorRef::join), and [`JoinError::Timeout`].
+    pub fn join_timeout(&self, timeout: Duration) -> Result<ExitReason, JoinError> {
+        self.join_by(Some(sinew_sched::now() + timeout))?.ok_or(JoinError::Timeout(timeout))
     }
 
-    fn join_until(&self, deadline: Option<Instant>) -> Result<Option<ExitReason>, JoinError> {
+    fn join_by(&self, deadline: Option<Instant>) -> Result<Option<ExitReason>, JoinError> {
         if self.is_caller() {
             return Err(JoinError::Itself);
         }
@@ -151,11 +151,12 @@ impl<M: Send + 'static> ActorRef<M> {
         let forgets = ForgetsWait { actor: self, ticket };
         let limit = deadline.map(Limit::Until);
         let received = receiver.recv_as(limit, waits::on(waits::END, self.id()));
-        if matches!(received, Ok(Some(_))) {
+        if received.is_ok() {
             mem::forget(forgets);
         }
         match received {
-            Ok(reason) => Ok(reason),
+            Ok(reason) => Ok(Some(reason)),
+            Err(RecvError::Timeout) => Ok(None),
             Err(RecvError::Refused(refused)) => Err(refused),
             Err(_) => Ok(Some(self.0.reason())),
         }

@@ -145,16 +145,16 @@ impl<T: Send + 'static> Question<T> {
     pub(crate) fn answer<M: Send + 'static>(mut self, actor: &ActorRef<M>) -> Result<T, AskError> {
         let limit = self.limit;
         match self.receiver.recv_as(Some(limit), waits::on(waits::ASK, actor.id())) {
-            Ok(Some(Answer::Is(answer))) => Ok(answer),
-            Ok(None) => Err(AskError::TimedOut(self.timeout)),
+            Ok(Answer::Is(answer)) => Ok(answer),
+            Err(RecvError::Timeout) => Err(AskError::Timeout(self.timeout)),
             Err(RecvError::Refused(refused)) => Err(refused.into()),
             // It was somebody that the actor handed the question to.
-            Ok(Some(Answer::Failed(task))) if task != Some(actor.0.head.task()) => Err(AskError::NoReply),
+            Ok(Answer::Failed(task)) if task != Some(actor.0.head.task()) => Err(AskError::NoReply),
             // The actor ends for that, unless it catches it: then it comes to its next message.
-            Ok(Some(Answer::Failed(_))) => {
+            Ok(Answer::Failed(_)) => {
                 if let Some(mut goes_on) = actor.0.goes_on() {
                     match goes_on.recv_as(Some(limit), waits::on(waits::ASK, actor.id())) {
-                        Ok(_) => return Err(AskError::NoReply),
+                        Ok(()) | Err(RecvError::Timeout) => return Err(AskError::NoReply),
                         Err(RecvError::Refused(refused)) => return Err(refused.into()),
                         Err(_) => (), // it ends
                     }

@@ -72,8 +72,8 @@ pub(crate) fn wait_for_room<M: Send + 'static>(
     let received = receiver.recv_as(limit, waits::on(waits::SEND, cell.head.id));
     mem::forget(place);
     let why = match received {
-        Ok(Some(answer)) => return answered(cell, answer),
-        Ok(None) => Unsent::TimedOut(timeout.unwrap_or_default()),
+        Ok(answer) => return answered(cell, answer),
+        Err(RecvError::Timeout) => Unsent::Timeout(timeout.unwrap_or_default()),
         Err(RecvError::Refused(refused)) => Unsent::Refused(refused),
         Err(_) => Unsent::Stopped(cell.reason()),
     };

@@ -40,9 +40,9 @@ pub enum Unsent {
     /// The mailbox is full, and its policy is to refuse, or the call does not wait.
     #[error("the mailbox is full: send less, or later, or give the actor a larger mailbox or another policy")]
     Full,
-    /// The mailbox was full all the time.
+    /// There was no room before the timeout.
     #[error("the mailbox was full for {0:?}")]
-    TimedOut(Duration),
+    Timeout(Duration),
     /// The actor has ended, or ends.
     #[error("the actor has ended: {0}")]
     Stopped(ExitReason),
@@ -118,9 +118,9 @@ pub enum AskError {
     /// The actor goes on, but has dropped the question.
     #[error("the actor dropped the question without an answer")]
     NoReply,
-    /// There was no answer in time, although the question was sent. It may still come, to nobody.
+    /// The question was sent, but there was no answer before the timeout. One that comes later is dropped.
     #[error("there was no answer within {0:?}")]
-    TimedOut(Duration),
+    Timeout(Duration),
     /// An actor must not wait for its own answer. The question was not sent.
     #[error("an actor cannot wait for its own answer: call what answers it, or use `tell`")]
     ToItself,
@@ -135,6 +135,9 @@ pub enum JoinError {
     /// An actor must not wait for its own end.
     #[error("an actor cannot wait for its own end: have it return `Flow::Stop`, and another wait for it")]
     Itself,
+    /// The actor has not ended before the timeout.
+    #[error("the actor has not ended within {0:?}")]
+    Timeout(Duration),
     /// Nothing waits here, or not any more.
     #[error("the end of the actor cannot be waited for: {0}")]
     Refused(#[from] Refused),

@@ -12,7 +12,7 @@ use sinew_core::{ExitReason, Instant};
 use sinew_fiber::Refused;
 use sinew_fiber::raw::ready_to_await;
 use sinew_sched::turn::{self, After, Turn, wait_until};
-use sinew_sched::{Raised, WaitKind};
+use sinew_sched::{Raised, WaitError, WaitKind};
 use sinew_sync::Arc;
 
 use crate::actor::Flow;
@@ -99,13 +99,13 @@ impl<'a, M: Send + 'static> Process<'a, M> {
         Ok(received.expect("there is no deadline"))
     }
 
-    /// Waits for what comes next, up to `timeout`; then it is none.
+    /// Like [`recv`](Process::recv), but waits at most `timeout`.
     ///
     /// # Errors
     ///
-    /// As for [`recv`](Process::recv).
-    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Option<Received<M>>, Refused> {
-        self.recv_first(Some(sinew_sched::now() + timeout), |_| true)
+    /// As for [`recv`](Process::recv), and [`WaitError::Timeout`].
+    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Received<M>, WaitError> {
+        self.recv_where_timeout(|_| true, timeout)
     }
 
     /// Waits for the first that is `wanted`. What comes before stays, in its order.
@@ -118,17 +118,17 @@ impl<'a, M: Send + 'static> Process<'a, M> {
         Ok(received.expect("there is no deadline"))
     }
 
-    /// Waits for the first that is `wanted`, up to `timeout`; then it is none. What comes before stays, in its order.
+    /// Like [`recv_where`](Process::recv_where), but waits at most `timeout`.
     ///
     /// # Errors
     ///
-    /// As for [`recv`](Process::recv).
+    /// As for [`recv`](Process::recv), and [`WaitError::Timeout`].
     pub fn recv_where_timeout(
         &mut self,
         wanted: impl FnMut(&Received<M>) -> bool,
         timeout: Duration,
-    ) -> Result<Option<Received<M>>, Refused> {
-        self.recv_first(Some(sinew_sched::now() + timeout), wanted)
+    ) -> Result<Received<M>, WaitError> {
+        self.recv_first(Some(sinew_sched::now() + timeout), wanted)?.ok_or(WaitError::Timeout)
     }
 
     fn recv_first(

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use kit::{Hooked, keeper, local, spin_until, with_nodes};
 use sinew_kernel::{
-    Actor, ActorId, Ctx, ExitReason, Flow, Kind, Message, Node, NodeId, Payload, Policy, SendError,
-    SpawnError, Unsent,
+    Actor, ActorId, Ctx, ExitReason, Flow, JoinError, Kind, Message, Node, NodeId, Payload, Policy,
+    SendError, SpawnError, Unsent,
 };
 use sinew_sched::Runtime;
 
@@ -224,7 +224,7 @@ fn joins_that_time_out_leave_nothing_behind() {
     node.run_until_idle();
     let joined = actor.clone();
     let grown = node.runtime().run(move || {
-        let join = |timeout| assert_eq!(joined.join_timeout(timeout).unwrap(), None);
+        let join = |timeout| assert!(matches!(joined.join_timeout(timeout), Err(JoinError::Timeout(_))));
         let joins = |times| (0..times).for_each(|n| join(Duration::from_nanos(n % 2)));
         joins(10_000);
         let before = resident();
@@ -261,7 +261,7 @@ fn joins_of_one_actor_that_time_out_at_once_cost_as_much_each_however_many_there
         let joins: Vec<_> = (0..joins)
             .map(|_| {
                 let actor = actor.clone();
-                node.runtime().spawn(move || actor.join_timeout(Duration::from_secs(1)).unwrap())
+                node.runtime().spawn(move || actor.join_timeout(Duration::from_secs(1)).unwrap_err())
             })
             .collect();
         node.run_until_idle();

@@ -33,6 +33,7 @@ use crate::notes::What;
 use crate::task::TaskRef;
 use crate::task_id::TaskId;
 use crate::wait::{Awaited, Node, Queue, TOLD, Waiter};
+use crate::wait_error::WaitError;
 use crate::wait_kind::WaitKind;
 use crate::worker;
 pub(crate) use supervised::{STOPPING, Supervised, supervisor_of_running_task};
@@ -229,13 +230,13 @@ impl Events {
         self.recv_by(None).map(|event| event.expect("there is no deadline"))
     }
 
-    /// Waits for the next event up to `timeout`; none if there was none.
+    /// Like [`recv`](Events::recv), but waits at most `timeout`.
     ///
     /// # Errors
     ///
-    /// As for [`recv`](Events::recv).
-    pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<Event>, Refused> {
-        self.recv_by(Some(now() + timeout))
+    /// As for [`recv`](Events::recv), and [`WaitError::Timeout`].
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<Event, WaitError> {
+        self.recv_by(Some(now() + timeout))?.ok_or(WaitError::Timeout)
     }
 
     /// The next event, if there is one.

@@ -74,11 +74,12 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// Like [`join`](JoinHandle::join), but gives the handle back if the task has not ended after `timeout`.
+    /// Like [`join`](JoinHandle::join), but waits at most `timeout`.
     ///
     /// # Errors
     ///
-    /// The handle; inside, what the task ended with.
+    /// The handle, if the task has not ended: it can be joined again, or cancelled. The inner result is that of
+    /// [`join`](JoinHandle::join).
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<T, Raised>, JoinHandle<T>> {
         self.join_by(Some(now() + timeout), None)
     }

@@ -93,6 +93,7 @@ mod timers;
 #[doc(hidden)]
 pub mod turn;
 mod wait;
+mod wait_error;
 mod wait_kind;
 mod waker;
 mod wheel;
@@ -125,5 +126,6 @@ pub use sysmon::{Deadlock, Diagnostic, Frame, Stall, Sysmon};
 pub use task_id::TaskId;
 pub use time::{sleep, sleep_until};
 pub use timeout::{Elapsed, Interval, deadline, interval, timeout};
+pub use wait_error::WaitError;
 pub use wait_kind::WaitKind;
 pub use worker::yield_now;

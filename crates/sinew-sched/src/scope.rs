@@ -283,7 +283,7 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
     ///
     /// # Errors
     ///
-    /// The handle; inside, what the child ended with.
+    /// The handle, if the child has not ended. The inner result is that of [`join`](Self::join).
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<T, Raised>, Self> {
         self.join_until(crate::clock::now() + timeout)
     }

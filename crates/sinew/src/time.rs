@@ -23,6 +23,6 @@
 
 #[doc(inline)]
 pub use sinew_sched::{
-    ClockHold, Elapsed, Instant, Interval, ManualClock, Sleep, deadline, hold_clock, interval, now, sleep,
-    sleep_async, sleep_until, timeout,
+    ClockHold, Elapsed, Instant, Interval, ManualClock, Sleep, WaitError, deadline, hold_clock, interval,
+    now, sleep, sleep_async, sleep_until, timeout,
 };

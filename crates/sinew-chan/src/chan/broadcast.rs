@@ -96,6 +96,9 @@ pub enum RecvError {
     /// The channel was cancelled, and the receiver has seen everything.
     #[error("the channel was cancelled")]
     Cancelled,
+    /// Nothing came before the timeout. What comes later can still be received.
+    #[error("nothing came before the timeout")]
+    Timeout,
     /// The receiver cannot wait here, or not any more. What comes later can still be received.
     #[error(transparent)]
     Refused(#[from] Refused),
@@ -187,11 +190,11 @@ impl<T> Sender<T> {
         self.send_by(item, None)
     }
 
-    /// Like [`send`](Sender::send), but waits at most so long.
+    /// Like [`send`](Sender::send), but waits at most `timeout`.
     ///
     /// # Errors
     ///
-    /// As for [`send`](Sender::send), and [`Unsent::TimedOut`].
+    /// As for [`send`](Sender::send), and [`Unsent::Timeout`].
     pub fn send_timeout(&self, item: T, timeout: Duration) -> Result<(), SendError<T>> {
         self.send_by(item, Some(now() + timeout))
     }
@@ -200,7 +203,7 @@ impl<T> Sender<T> {
         let send = self.operation(item);
         match attempt_or_block(&send, deadline) {
             Ok(true) => send.output(),
-            Ok(false) => Err(send.unsent(Unsent::TimedOut)),
+            Ok(false) => Err(send.unsent(Unsent::Timeout)),
             Err(refused) => Err(send.unsent(refused)),
         }
     }
@@ -283,19 +286,19 @@ impl<T: Clone> Receiver<T> {
         recv.output()
     }
 
-    /// Like [`recv`](Receiver::recv), but waits at most so long: none if the time has passed.
+    /// Like [`recv`](Receiver::recv), but waits at most `timeout`.
     ///
     /// # Errors
     ///
-    /// As for [`recv`](Receiver::recv).
-    pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<T>, RecvError> {
+    /// As for [`recv`](Receiver::recv), and [`RecvError::Timeout`].
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvError> {
         self.recv_until(now() + timeout)
     }
 
     /// [`recv_timeout`](Self::recv_timeout), until `deadline` on the clock of [`now`].
-    pub(crate) fn recv_until(&self, deadline: Instant) -> Result<Option<T>, RecvError> {
+    pub(crate) fn recv_until(&self, deadline: Instant) -> Result<T, RecvError> {
         let recv = self.operation();
-        if attempt_or_block(&recv, Some(deadline))? { recv.output().map(Some) } else { Ok(None) }
+        if attempt_or_block(&recv, Some(deadline))? { recv.output() } else { Err(RecvError::Timeout) }
     }
 
     /// The next item, if that needs no wait.

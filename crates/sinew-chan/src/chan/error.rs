@@ -40,7 +40,7 @@ impl Error for CloseError {
     }
 }
 
-/// Why nothing was received, nor will be.
+/// Why nothing was received.
 #[derive(Debug, thiserror::Error)]
 pub enum RecvError {
     /// The channel was closed, or its last sender is gone, and everything in it was received.
@@ -52,6 +52,9 @@ pub enum RecvError {
     /// The channel was cancelled, and everything in it was received.
     #[error("the channel was cancelled")]
     Cancelled,
+    /// Nothing came before the timeout. What comes later can still be received.
+    #[error("nothing came before the timeout")]
+    Timeout,
     /// The receiver cannot wait here, or not any more. What comes later can still be received.
     #[error(transparent)]
     Refused(#[from] Refused),
@@ -86,9 +89,9 @@ pub enum Unsent {
     /// There is no room, or no receiver waits at a channel that holds nothing, and the call does not wait.
     #[error("the channel is full: receive from it, or use `send`, which waits")]
     Full,
-    /// The time has passed, and there was no room.
-    #[error("the channel was full all the time")]
-    TimedOut,
+    /// There was no room before the timeout.
+    #[error("the channel was full until the timeout")]
+    Timeout,
     /// It weighs more than the channel can ever hold.
     #[error(
         "it weighs {weight}, more than the channel holds, {capacity}: split it, or make the channel larger"

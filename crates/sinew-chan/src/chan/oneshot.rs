@@ -142,24 +142,24 @@ impl<T> Receiver<T> {
         recv.output()
     }
 
-    /// Like [`recv`](Receiver::recv), but waits at most so long: none if the time has passed.
+    /// Like [`recv`](Receiver::recv), but waits at most `timeout`.
     ///
     /// # Errors
     ///
-    /// As for [`recv`](Receiver::recv).
-    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Option<T>, RecvError> {
+    /// As for [`recv`](Receiver::recv), and [`RecvError::Timeout`].
+    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<T, RecvError> {
         self.recv_until(now() + timeout)
     }
 
     /// [`recv_timeout`](Self::recv_timeout), until `deadline` on the clock of [`now`].
-    pub(crate) fn recv_until(&mut self, deadline: Instant) -> Result<Option<T>, RecvError> {
+    pub(crate) fn recv_until(&mut self, deadline: Instant) -> Result<T, RecvError> {
         let recv = self.operation();
-        if attempt_or_block(&recv, Some(deadline))? { recv.output().map(Some) } else { Ok(None) }
+        if attempt_or_block(&recv, Some(deadline))? { recv.output() } else { Err(RecvError::Timeout) }
     }
 
-    /// Waits for the value, and returns `None` at the limit. Dumps say that the caller waits for `what`.
+    /// Waits for the value, and returns [`RecvError::Timeout`] at the limit. Dumps say that the caller waits for `what`.
     #[doc(hidden)]
-    pub fn recv_as(&mut self, limit: Option<Limit>, what: What) -> Result<Option<T>, RecvError> {
+    pub fn recv_as(&mut self, limit: Option<Limit>, what: What) -> Result<T, RecvError> {
         let recv = RecvCase { channel: &self.channel, what };
         let received = match limit {
             None => block(&recv, None)?,
@@ -167,7 +167,7 @@ impl<T> Receiver<T> {
             // SAFETY: `Node::wait_for` returns true only if the node was told.
             Some(Limit::For(timeout)) => unsafe { block_by(&recv, |node| node.wait_for(timeout, what)) }?,
         };
-        if received { recv.output().map(Some) } else { Ok(None) }
+        if received { recv.output() } else { Err(RecvError::Timeout) }
     }
 
     /// The value, if it is there.
@@ -337,9 +337,9 @@ mod tests {
         model("oneshot_send_against_withdrawal", || {
             let (sender, mut receiver) = channel();
             let receives = thread::spawn(move || {
-                let first = receiver.recv_until(Instant::from_nanos(0)).unwrap();
+                let first = receiver.recv_until(Instant::from_nanos(0));
                 assert!(receiver.channel.state.lock().queue.is_empty(), "nobody waits");
-                first.unwrap_or_else(|| receiver.recv().unwrap())
+                first.unwrap_or_else(|_| receiver.recv().unwrap())
             });
             sender.send(5).unwrap();
             assert_eq!(receives.join().unwrap(), 5);

@@ -121,11 +121,11 @@ impl<T: Send + 'static> Sender<T> {
         reclaim(self.send(spawn(body)))
     }
 
-    /// Like [`spawn`](Sender::spawn), but waits for room at most so long. To join the task after that may take longer.
+    /// Like [`spawn`](Sender::spawn), but waits for room at most `timeout`. To join the task after that may take longer.
     ///
     /// # Errors
     ///
-    /// As for [`spawn`](Sender::spawn), and [`Unsent::TimedOut`](super::Unsent::TimedOut).
+    /// As for [`spawn`](Sender::spawn), and [`Unsent::Timeout`](super::Unsent::Timeout).
     ///
     /// # Panics
     ///
@@ -170,11 +170,11 @@ impl<T> Sender<T> {
         self.channel.send(Queued(Some(task))).map_err(unsent)
     }
 
-    /// Like [`send`](Sender::send), but waits at most so long.
+    /// Like [`send`](Sender::send), but waits at most `timeout`.
     ///
     /// # Errors
     ///
-    /// As for [`send`](Sender::send), and [`Unsent::TimedOut`](super::Unsent::TimedOut).
+    /// As for [`send`](Sender::send), and [`Unsent::Timeout`](super::Unsent::Timeout).
     pub fn send_timeout(
         &self,
         task: JoinHandle<T>,

@@ -98,19 +98,19 @@ impl<T> Pool<T> {
         take.output()
     }
 
-    /// Like [`take`](Pool::take), but waits at most so long: none if the time has passed.
+    /// Like [`take`](Pool::take), but waits at most `timeout`.
     ///
     /// # Errors
     ///
-    /// As for [`take`](Pool::take).
-    pub fn take_timeout(&self, timeout: Duration) -> Result<Option<Pooled<T>>, TakeError> {
+    /// As for [`take`](Pool::take), and [`TakeError::Timeout`].
+    pub fn take_timeout(&self, timeout: Duration) -> Result<Pooled<T>, TakeError> {
         self.take_until(now() + timeout)
     }
 
     /// [`take_timeout`](Self::take_timeout), until `deadline` on the clock of [`now`].
-    pub(crate) fn take_until(&self, deadline: Instant) -> Result<Option<Pooled<T>>, TakeError> {
+    pub(crate) fn take_until(&self, deadline: Instant) -> Result<Pooled<T>, TakeError> {
         let take = self.operation();
-        if attempt_or_block(&take, Some(deadline))? { take.output().map(Some) } else { Ok(None) }
+        if attempt_or_block(&take, Some(deadline))? { take.output() } else { Err(TakeError::Timeout) }
     }
 
     /// Takes an item if that needs no wait: an idle one, or a new one.
@@ -300,7 +300,10 @@ pub enum TakeError {
     /// There was a place for a new item, but it could not be created.
     #[error("the pool could not create an item: {0}")]
     Failed(#[source] Box<dyn Error + Send + Sync>),
-    /// Whoever takes cannot wait here, or not any more.
+    /// No item could be taken before the timeout.
+    #[error("all items were lent until the timeout")]
+    Timeout,
+    /// The caller cannot wait here, or not any more.
     #[error(transparent)]
     Refused(#[from] Refused),
 }

@@ -44,19 +44,19 @@ impl<T, K> Receiver<T, K> {
         recv_slowly(recv)
     }
 
-    /// Like [`recv`](Receiver::recv), but waits at most so long: none if the time has passed.
+    /// Like [`recv`](Receiver::recv), but waits at most `timeout`.
     ///
     /// # Errors
     ///
-    /// As for [`recv`](Receiver::recv).
-    pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<T>, RecvError> {
+    /// As for [`recv`](Receiver::recv), and [`RecvError::Timeout`].
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvError> {
         self.recv_until(now() + timeout)
     }
 
     /// [`recv_timeout`](Self::recv_timeout), until `deadline` on the clock of [`now`].
-    pub(crate) fn recv_until(&self, deadline: Instant) -> Result<Option<T>, RecvError> {
+    pub(crate) fn recv_until(&self, deadline: Instant) -> Result<T, RecvError> {
         let recv = self.operation();
-        if attempt_or_block(&recv, Some(deadline))? { recv.output().map(Some) } else { Ok(None) }
+        if attempt_or_block(&recv, Some(deadline))? { recv.output() } else { Err(RecvError::Timeout) }
     }
 
     /// The next item, if that needs no wait.

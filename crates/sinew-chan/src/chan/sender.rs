@@ -47,11 +47,11 @@ impl<T, K> Sender<T, K> {
         send_slowly(send, None)
     }
 
-    /// Like [`send`](Sender::send), but waits at most so long.
+    /// Like [`send`](Sender::send), but waits at most `timeout`.
     ///
     /// # Errors
     ///
-    /// As for [`send`](Sender::send), and [`Unsent::TimedOut`].
+    /// As for [`send`](Sender::send), and [`Unsent::Timeout`].
     pub fn send_timeout(&self, item: T, timeout: Duration) -> Result<(), SendError<T>> {
         self.send_by(item, now() + timeout)
     }
@@ -146,7 +146,7 @@ impl<T, K> Sender<T, K> {
 fn send_slowly<T>(send: SendCase<'_, T>, deadline: Option<Instant>) -> Result<(), SendError<T>> {
     match block(&send, deadline) {
         Ok(true) => send.output(),
-        Ok(false) => Err(unsent(send, Unsent::TimedOut)),
+        Ok(false) => Err(unsent(send, Unsent::Timeout)),
         Err(refused) => Err(unsent(send, refused)),
     }
 }

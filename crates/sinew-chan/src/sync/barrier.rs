@@ -12,7 +12,7 @@ use std::time::Duration;
 use sinew_core::Instant;
 use sinew_fiber::Refused;
 use sinew_sched::raw::{Awaited, Node, Queue, TOLD, Waiting, What, tell_each};
-use sinew_sched::{WaitKind, now};
+use sinew_sched::{WaitError, WaitKind, now};
 use sinew_sync::{Mutex, const_unless_model};
 
 /// A place where so many tasks and threads wait for each other; again and again.
@@ -64,17 +64,17 @@ impl Barrier {
 
     /// [`wait_timeout`](Self::wait_timeout), until `deadline` on the clock of [`now`].
     #[cfg(test)]
-    pub(crate) fn wait_until(&self, deadline: Instant) -> Result<Option<BarrierWaitResult>, Refused> {
-        self.meet(Some(deadline))
+    pub(crate) fn wait_until(&self, deadline: Instant) -> Result<BarrierWaitResult, WaitError> {
+        self.meet(Some(deadline))?.ok_or(WaitError::Timeout)
     }
 
-    /// Like [`wait`](Barrier::wait), but only for so long: none if the time has passed.
+    /// Like [`wait`](Barrier::wait), but waits at most `timeout`. A caller that gives up is not counted as arrived.
     ///
     /// # Errors
     ///
-    /// As for [`wait`](Barrier::wait).
-    pub fn wait_timeout(&self, timeout: Duration) -> Result<Option<BarrierWaitResult>, Refused> {
-        self.meet(Some(now() + timeout))
+    /// As for [`wait`](Barrier::wait), and [`WaitError::Timeout`].
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<BarrierWaitResult, WaitError> {
+        self.meet(Some(now() + timeout))?.ok_or(WaitError::Timeout)
     }
 
     fn meet(&self, deadline: Option<Instant>) -> Result<Option<BarrierWaitResult>, Refused> {
@@ -171,7 +171,7 @@ mod tests {
     fn two_who_may_give_up_meet_both_or_neither() {
         model("barrier_last_against_withdrawal", || {
             let barrier = Arc::new(Barrier::new(2));
-            let met = two(&barrier, |barrier| barrier.wait_until(Instant::from_nanos(0)).unwrap());
+            let met = two(&barrier, |barrier| barrier.wait_until(Instant::from_nanos(0)).ok());
             match met {
                 [None, None] => (),
                 [Some(one), Some(other)] => assert_ne!(one.is_leader(), other.is_leader()),
@@ -189,9 +189,9 @@ mod tests {
             let barrier = Arc::new(Barrier::new(2));
             let third = {
                 let barrier = barrier.clone();
-                thread::spawn(move || barrier.wait_until(Instant::from_nanos(0)).unwrap())
+                thread::spawn(move || barrier.wait_until(Instant::from_nanos(0)).ok())
             };
-            let met = two(&barrier, |barrier| barrier.wait_until(Instant::from_nanos(0)).unwrap());
+            let met = two(&barrier, |barrier| barrier.wait_until(Instant::from_nanos(0)).ok());
             let met = met.into_iter().chain([third.join().unwrap()]).flatten();
             let leads: Vec<bool> = met.map(|met| met.is_leader()).collect();
             assert!(leads.is_empty() || leads.len() == 2 && leads[0] != leads[1], "{leads:?}");

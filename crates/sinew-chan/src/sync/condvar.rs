@@ -105,7 +105,8 @@ impl Condvar {
         self.wait_or(guard, Some(deadline))
     }
 
-    /// Like [`wait`](Condvar::wait), but only for so long.
+    /// Like [`wait`](Condvar::wait), but waits at most `timeout`. As in std, a timeout is no error: the guard comes back, and
+    /// the result says whether the timeout has passed.
     ///
     /// # Errors
     ///
@@ -134,8 +135,8 @@ impl Condvar {
         Ok(guard)
     }
 
-    /// Waits as long as `condition` is true of the value, but only for so long: if the result says that the time has
-    /// passed, it still is.
+    /// Waits as long as `condition` is true of the value, but at most `timeout`. If the result says that the timeout has
+    /// passed, the condition is still true.
     ///
     /// # Errors
     ///

@@ -33,7 +33,8 @@
 //!   inside a [`shield`](sinew_fiber::shield).
 //! - Whoever gives up, because its task is cancelled or killed or its time has passed, is out of the queue when the call
 //!   returns or unwinds. What was being given to it then is either returned by the call after all, or goes to the next.
-//! - `…_until` takes a deadline on the clock of [`now`](sinew_sched::now), `…_timeout` a duration; both try at least once.
+//! - A `…_timeout` call tries at least once. Its error at the timeout is [`WaitError::Timeout`](sinew_sched::WaitError);
+//!   [`Condvar`] has std's shape, which gives the guard back.
 //! - There is no poisoning. A panic gives back what was held, and leaves the value as it is.
 //! - Guards may be sent to another thread, if the value may: a lock does not know who has it.
 //! - Each type says who is next among those who wait. Nobody starves.

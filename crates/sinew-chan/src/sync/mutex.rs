@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sinew_core::Instant;
 use sinew_fiber::Refused;
-use sinew_sched::now;
+use sinew_sched::{WaitError, now};
 use sinew_sync::const_unless_model;
 
 use super::lock::Lock;
@@ -95,18 +95,18 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     /// [`lock_timeout`](Self::lock_timeout), until `deadline` on the clock of [`now`].
-    pub(crate) fn lock_until(&self, deadline: Instant) -> Result<Option<MutexGuard<'_, T>>, Refused> {
-        Ok(self.lock.lock(Some(deadline))?.then(|| MutexGuard::new(self)))
+    pub(crate) fn lock_until(&self, deadline: Instant) -> Result<MutexGuard<'_, T>, WaitError> {
+        if self.lock.lock(Some(deadline))? { Ok(MutexGuard::new(self)) } else { Err(WaitError::Timeout) }
     }
 
-    /// Like [`lock`](Mutex::lock), but waits only so long: none if the time has passed.
+    /// Like [`lock`](Mutex::lock), but waits at most `timeout`.
     ///
     /// # Errors
     ///
-    /// As for [`lock`](Mutex::lock).
-    pub fn lock_timeout(&self, timeout: Duration) -> Result<Option<MutexGuard<'_, T>>, Refused> {
+    /// As for [`lock`](Mutex::lock), and [`WaitError::Timeout`].
+    pub fn lock_timeout(&self, timeout: Duration) -> Result<MutexGuard<'_, T>, WaitError> {
         match self.try_lock() {
-            Some(guard) => Ok(Some(guard)),
+            Some(guard) => Ok(guard),
             None => self.lock_until(now() + timeout),
         }
     }

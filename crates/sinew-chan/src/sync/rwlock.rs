@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use sinew_core::Instant;
 use sinew_fiber::Refused;
-use sinew_sched::{WaitKind, now};
+use sinew_sched::{WaitError, WaitKind, now};
 use sinew_sync::const_unless_model;
 
 use super::permits::{Acquired, MOST, Permits};
@@ -87,17 +87,17 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     /// [`read_timeout`](Self::read_timeout), until `deadline` on the clock of [`now`].
-    pub(crate) fn read_until(&self, deadline: Instant) -> Result<Option<RwLockReadGuard<'_, T>>, Refused> {
+    pub(crate) fn read_until(&self, deadline: Instant) -> Result<RwLockReadGuard<'_, T>, WaitError> {
         let acquired = self.permits.acquire(READER, Some(deadline), WaitKind::RwLockRead)?;
-        Ok((acquired == Acquired::Granted).then(|| RwLockReadGuard::new(self)))
+        if acquired == Acquired::Granted { Ok(RwLockReadGuard::new(self)) } else { Err(WaitError::Timeout) }
     }
 
-    /// Like [`read`](RwLock::read), but waits only so long: none if the time has passed.
+    /// Like [`read`](RwLock::read), but waits at most `timeout`.
     ///
     /// # Errors
     ///
-    /// As for [`read`](RwLock::read).
-    pub fn read_timeout(&self, timeout: Duration) -> Result<Option<RwLockReadGuard<'_, T>>, Refused> {
+    /// As for [`read`](RwLock::read), and [`WaitError::Timeout`].
+    pub fn read_timeout(&self, timeout: Duration) -> Result<RwLockReadGuard<'_, T>, WaitError> {
         self.read_until(now() + timeout)
     }
 
@@ -119,17 +119,17 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     /// [`write_timeout`](Self::write_timeout), until `deadline` on the clock of [`now`].
-    pub(crate) fn write_until(&self, deadline: Instant) -> Result<Option<RwLockWriteGuard<'_, T>>, Refused> {
+    pub(crate) fn write_until(&self, deadline: Instant) -> Result<RwLockWriteGuard<'_, T>, WaitError> {
         let acquired = self.permits.acquire(WRITER, Some(deadline), WaitKind::RwLockWrite)?;
-        Ok((acquired == Acquired::Granted).then(|| RwLockWriteGuard::new(self)))
+        if acquired == Acquired::Granted { Ok(RwLockWriteGuard::new(self)) } else { Err(WaitError::Timeout) }
     }
 
-    /// Like [`write`](RwLock::write), but waits only so long: none if the time has passed.
+    /// Like [`write`](RwLock::write), but waits at most `timeout`.
     ///
     /// # Errors
     ///
-    /// As for [`read`](RwLock::read).
-    pub fn write_timeout(&self, timeout: Duration) -> Result<Option<RwLockWriteGuard<'_, T>>, Refused> {
+    /// As for [`read`](RwLock::read), and [`WaitError::Timeout`].
+    pub fn write_timeout(&self, timeout: Duration) -> Result<RwLockWriteGuard<'_, T>, WaitError> {
         self.write_until(now() + timeout)
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sinew_core::Instant;
 use sinew_fiber::Refused;
-use sinew_sched::{WaitKind, now};
+use sinew_sched::{WaitError, WaitKind, now};
 use sinew_sync::const_unless_model;
 
 use super::permits::{Acquired, MOST, Permits};
@@ -80,21 +80,21 @@ impl Semaphore {
     }
 
     /// [`acquire_timeout`](Self::acquire_timeout), until `deadline` on the clock of [`now`].
-    pub(crate) fn acquire_until(
-        &self,
-        count: usize,
-        deadline: Instant,
-    ) -> Result<Option<Permit<'_>>, Refused> {
+    pub(crate) fn acquire_until(&self, count: usize, deadline: Instant) -> Result<Permit<'_>, WaitError> {
         let acquired = self.permits.acquire(count, Some(deadline), WaitKind::Semaphore)?;
-        Ok((acquired == Acquired::Granted).then(|| Permit { semaphore: self, count }))
+        if acquired == Acquired::Granted {
+            Ok(Permit { semaphore: self, count })
+        } else {
+            Err(WaitError::Timeout)
+        }
     }
 
-    /// Like [`acquire`](Semaphore::acquire), but waits only so long: none if the time has passed.
+    /// Like [`acquire`](Semaphore::acquire), but waits at most `timeout`.
     ///
     /// # Errors
     ///
-    /// As for [`acquire`](Semaphore::acquire).
-    pub fn acquire_timeout(&self, count: usize, timeout: Duration) -> Result<Option<Permit<'_>>, Refused> {
+    /// As for [`acquire`](Semaphore::acquire), and [`WaitError::Timeout`].
+    pub fn acquire_timeout(&self, count: usize, timeout: Duration) -> Result<Permit<'_>, WaitError> {
         self.acquire_until(count, now() + timeout)
     }
 

@@ -51,9 +51,9 @@ fn a_bounded_queue_loses_nothing_to_one_who_gives_up() {
         };
         let give_up = |queue: &Bounded| {
             for _ in 1..=EACH {
-                drop(queue.putters.acquire_until(2, PAST).unwrap());
+                drop(queue.putters.acquire_until(2, PAST));
                 for condition in [&queue.not_empty, &queue.not_full] {
-                    let Some(guard) = queue.items.lock_until(PAST).unwrap() else { continue };
+                    let Ok(guard) = queue.items.lock_until(PAST) else { continue };
                     let (_, result) = condition.wait_until(guard, PAST).unwrap();
                     if !result.timed_out() {
                         condition.notify_one(); // it was meant for somebody who stays

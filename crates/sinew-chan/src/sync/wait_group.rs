@@ -11,7 +11,7 @@ use std::time::Duration;
 use sinew_core::Instant;
 use sinew_fiber::Refused;
 use sinew_sched::raw::{Awaited, Node, Queue, TOLD, Waiting, What, charge, tell_each};
-use sinew_sched::{WaitKind, now};
+use sinew_sched::{WaitError, WaitKind, now};
 use sinew_sync::{Arc, Mutex};
 
 /// A group of members, and a way to wait until none is left. It may then be used again.
@@ -83,17 +83,17 @@ impl WaitGroup {
 
     /// [`wait_timeout`](Self::wait_timeout), until `deadline` on the clock of [`now`].
     #[cfg(test)]
-    pub(crate) fn wait_until(&self, deadline: Instant) -> Result<bool, Refused> {
-        self.group.wait(Some(deadline))
+    pub(crate) fn wait_until(&self, deadline: Instant) -> Result<(), WaitError> {
+        if self.group.wait(Some(deadline))? { Ok(()) } else { Err(WaitError::Timeout) }
     }
 
-    /// Like [`wait`](WaitGroup::wait), but only for so long: false if the time has passed.
+    /// Like [`wait`](WaitGroup::wait), but waits at most `timeout`.
     ///
     /// # Errors
     ///
-    /// As for [`wait`](WaitGroup::wait).
-    pub fn wait_timeout(&self, timeout: Duration) -> Result<bool, Refused> {
-        self.group.wait(Some(now() + timeout))
+    /// As for [`wait`](WaitGroup::wait), and [`WaitError::Timeout`].
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        if self.group.wait(Some(now() + timeout))? { Ok(()) } else { Err(WaitError::Timeout) }
     }
 }
 
@@ -211,7 +211,8 @@ mod tests {
                 let group = group.clone();
                 thread::spawn(move || {
                     let _member = group.add();
-                    assert!(!group.wait_until(Instant::from_nanos(0)).unwrap(), "there is a member");
+                    let waited = group.wait_until(Instant::from_nanos(0));
+                    assert!(matches!(waited, Err(WaitError::Timeout)), "there is a member");
                 })
             };
             drop(last);

@@ -249,7 +249,7 @@ fn the_checker_knows_what_a_broadcast_does() {
 fn sent(outcome: Result<(), SendError<u32>>) -> Outcome {
     match outcome.map_err(|unsent| unsent.why) {
         Ok(()) => Outcome::Done,
-        Err(Unsent::Full | Unsent::TimedOut | Unsent::Refused(_)) => Outcome::Not,
+        Err(Unsent::Full | Unsent::Timeout | Unsent::Refused(_)) => Outcome::Not,
         Err(Unsent::Closed) => Outcome::Ended,
         Err(Unsent::Cancelled) => Outcome::Cancelled,
         Err(Unsent::NoReceiver) => Outcome::Unheard,
@@ -260,7 +260,7 @@ fn sent(outcome: Result<(), SendError<u32>>) -> Outcome {
 fn received(outcome: Result<Option<u32>, RecvError>) -> Outcome {
     match outcome {
         Ok(Some(item)) => Outcome::Item(item),
-        Ok(None) | Err(RecvError::Refused(_)) => Outcome::Not,
+        Ok(None) | Err(RecvError::Timeout | RecvError::Refused(_)) => Outcome::Not,
         Err(RecvError::Lagged(missed)) => Outcome::Missed(missed as usize),
         Err(RecvError::CutOff) => Outcome::CutOff,
         Err(RecvError::Closed) => Outcome::Ended,
@@ -341,7 +341,9 @@ impl Party {
                     record.calls(who, Call::TryRecv(seat), || received(here.try_recv()));
                 }
                 17..27 => {
-                    record.calls(who, Call::RecvLate(seat), || received(here.recv_timeout(Duration::ZERO)));
+                    record.calls(who, Call::RecvLate(seat), || {
+                        received(here.recv_timeout(Duration::ZERO).map(Some))
+                    });
                 }
                 27..37 => {
                     let calling = record.begins(who, Call::Recv(seat));

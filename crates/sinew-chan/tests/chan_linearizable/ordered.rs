@@ -155,7 +155,7 @@ fn the_checker_knows_what_a_channel_of_tasks_does() {
 fn sent(outcome: Result<(), SendError<JoinHandle<u32>>>) -> Outcome {
     match outcome.map_err(|unsent| unsent.why) {
         Ok(()) => Outcome::Done,
-        Err(Unsent::Full | Unsent::TimedOut | Unsent::Refused(_)) => Outcome::Not,
+        Err(Unsent::Full | Unsent::Timeout | Unsent::Refused(_)) => Outcome::Not,
         Err(Unsent::Closed) => Outcome::Ended,
         Err(Unsent::Cancelled) => Outcome::Cancelled,
         Err(why) => panic!("{why:?}"),
@@ -165,7 +165,7 @@ fn sent(outcome: Result<(), SendError<JoinHandle<u32>>>) -> Outcome {
 fn received(outcome: Result<Option<Result<u32, Raised>>, RecvError>) -> Outcome {
     match outcome {
         Ok(Some(task)) => Outcome::Item(task.unwrap()),
-        Ok(None) | Err(RecvError::Refused(_)) => Outcome::Not,
+        Ok(None) | Err(RecvError::Timeout | RecvError::Refused(_)) => Outcome::Not,
         Err(RecvError::Closed) => Outcome::Ended,
         Err(RecvError::Failed(_)) => Outcome::Failed,
         Err(RecvError::Cancelled) => Outcome::Cancelled,
@@ -259,7 +259,8 @@ async fn receives(
                 record.calls(who, Call::TryRecv, || received(receiver.try_recv()));
             }
             3..6 => {
-                record.calls(who, Call::RecvLate, || received(receiver.recv_timeout(Duration::ZERO)));
+                record
+                    .calls(who, Call::RecvLate, || received(receiver.recv_timeout(Duration::ZERO).map(Some)));
             }
             6..10 => {
                 let calling = record.begins(who, Call::Recv);

@@ -220,7 +220,7 @@ impl Party {
                 self.has.push(Borrowed { who, record, item: Some(item) });
                 Outcome::Item(number)
             }
-            Ok(None) | Err(TakeError::Refused(_)) => Outcome::Not,
+            Ok(None) | Err(TakeError::Timeout | TakeError::Refused(_)) => Outcome::Not,
             Err(TakeError::Closed) => Outcome::Ended,
             Err(error) => panic!("{error:?}"),
         }
@@ -245,7 +245,9 @@ impl Party {
                     record.calls(who, Call::TryTake, || self.took(pool.try_take()));
                 }
                 18..22 => {
-                    record.calls(who, Call::TakeLate, || self.took(pool.take_timeout(Duration::ZERO)));
+                    record.calls(who, Call::TakeLate, || {
+                        self.took(pool.take_timeout(Duration::ZERO).map(Some))
+                    });
                 }
                 22..26 => {
                     let calling = record.begins(who, Call::Take);

@@ -223,7 +223,7 @@ fn sent(outcome: Result<(), SendError<u32>>, item: u32) -> Outcome {
         Err(SendError { item: back, why }) => {
             assert_eq!(back, item, "what comes back is what was sent");
             match why {
-                Unsent::Full | Unsent::TimedOut => Outcome::Not,
+                Unsent::Full | Unsent::Timeout => Outcome::Not,
                 Unsent::Closed => Outcome::Ended,
                 why => panic!("{why:?}"),
             }
@@ -234,7 +234,7 @@ fn sent(outcome: Result<(), SendError<u32>>, item: u32) -> Outcome {
 fn received(outcome: Result<Option<u32>, RecvError>) -> Outcome {
     match outcome {
         Ok(Some(item)) => Outcome::Item(item),
-        Ok(None) => Outcome::Not,
+        Ok(None) | Err(RecvError::Timeout) => Outcome::Not,
         Err(RecvError::Closed) => Outcome::Ended,
         Err(error) => panic!("{error:?}"),
     }
@@ -274,7 +274,7 @@ fn call_receiver<K>(
             let receives = way.recv(receiver);
             return Step::Doing(async move { received(receives.await.map(Some)) });
         }
-        Call::RecvLate => received(receiver.recv_timeout(Duration::ZERO)),
+        Call::RecvLate => received(receiver.recv_timeout(Duration::ZERO).map(Some)),
         Call::TryRecv => received(receiver.try_recv()),
         Call::Close => first(receiver.close()),
         call => unreachable!("{call:?}"),

@@ -198,7 +198,7 @@ fn each_item_is_destroyed_once_whatever_happens() {
             let (pool, kind) = (pool.clone(), next(&mut seed) % 6);
             let body = move || {
                 let item = match kind {
-                    0 => pool.take_timeout(Duration::from_micros(50)).ok().flatten(),
+                    0 => pool.take_timeout(Duration::from_micros(50)).ok(),
                     1 => select! { item = recv(&pool) => item.ok(), () = cancelled() => None }.unwrap(),
                     2 => block_on(pool.take_async()).ok().and_then(Result::ok),
                     _ => pool.take().ok(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use sinew_chan::chan::oneshot;
 use sinew_chan::sync::{Barrier, Condvar, Mutex, OnceLock, RwLock, Semaphore, WaitGroup};
 use sinew_fiber::{Reason, Refused, shield};
-use sinew_sched::{JoinHandle, Runtime, spawn, yield_now};
+use sinew_sched::{JoinHandle, Runtime, WaitError, spawn, yield_now};
 
 const SOON: Duration = Duration::from_millis(1);
 
@@ -71,7 +71,7 @@ fn a_wait_for_a_mutex_is_given_up() {
             let held = mutex.lock().unwrap();
             let wants = mutex.clone();
             is_given_up(move || wants.lock().map(drop));
-            assert!(mutex.lock_timeout(SOON).unwrap().is_none());
+            assert!(matches!(mutex.lock_timeout(SOON), Err(WaitError::Timeout)));
             drop(held);
             assert!(mutex.try_lock().is_some());
         };
@@ -79,9 +79,9 @@ fn a_wait_for_a_mutex_is_given_up() {
         thread::spawn(|| {
             let mutex = Mutex::new(());
             let held = mutex.lock().unwrap();
-            assert!(mutex.lock_timeout(SOON).unwrap().is_none());
+            assert!(matches!(mutex.lock_timeout(SOON), Err(WaitError::Timeout)));
             drop(held);
-            assert!(mutex.lock_timeout(Duration::ZERO).unwrap().is_some());
+            assert!(mutex.lock_timeout(Duration::ZERO).is_ok());
         })
         .join()
         .unwrap();
@@ -96,12 +96,12 @@ fn a_wait_to_read_or_write_is_given_up() {
             let (reads, writes) = (lock.clone(), lock.clone());
             let held = lock.read().unwrap();
             is_given_up(move || writes.write().map(drop));
-            assert!(lock.write_timeout(SOON).unwrap().is_none());
+            assert!(matches!(lock.write_timeout(SOON), Err(WaitError::Timeout)));
             assert!(lock.try_read().is_some(), "the writers are gone");
             drop(held);
             let held = lock.write().unwrap();
             is_given_up(move || reads.read().map(drop));
-            assert!(lock.read_timeout(SOON).unwrap().is_none());
+            assert!(matches!(lock.read_timeout(SOON), Err(WaitError::Timeout)));
             drop(held);
             assert!(lock.try_write().is_some());
         };
@@ -122,7 +122,7 @@ fn a_wait_for_permits_is_given_up_and_lets_smaller_ones_pass() {
             large.cancel();
             small.join().unwrap().unwrap();
             assert!(is_cancelled(large.join().unwrap()));
-            assert!(semaphore.acquire_timeout(3, SOON).unwrap().is_none());
+            assert!(matches!(semaphore.acquire_timeout(3, SOON), Err(WaitError::Timeout)));
             assert_eq!(semaphore.available(), 2);
         };
         runtime.run(test).unwrap();
@@ -152,7 +152,7 @@ fn a_wait_at_a_barrier_is_given_up_and_not_counted() {
             let barrier = Arc::new(Barrier::new(2));
             let waits = barrier.clone();
             is_given_up(move || waits.wait().map(drop));
-            assert!(barrier.wait_timeout(SOON).unwrap().is_none());
+            assert!(matches!(barrier.wait_timeout(SOON), Err(WaitError::Timeout)));
             let waits = barrier.clone();
             let other = start(move || waits.wait().unwrap().is_leader());
             assert_ne!(barrier.wait().unwrap().is_leader(), other.join().unwrap());
@@ -169,7 +169,7 @@ fn a_wait_for_a_group_is_given_up() {
             let member = group.add();
             let waits = group.clone();
             is_given_up(move || waits.wait());
-            assert!(!group.wait_timeout(SOON).unwrap());
+            assert!(matches!(group.wait_timeout(SOON), Err(WaitError::Timeout)));
             drop(member);
             group.wait().unwrap();
         };
@@ -352,6 +352,15 @@ fn a_maker_that_panics_fails_is_cancelled_or_killed_lets_the_next_try() {
     });
 }
 
+/// Returns `None` on timeout.
+fn in_time<T>(waited: Result<T, WaitError>) -> Result<Option<T>, Refused> {
+    match waited {
+        Ok(guard) => Ok(Some(guard)),
+        Err(WaitError::Timeout) => Ok(None),
+        Err(WaitError::Refused(refused)) => Err(refused),
+    }
+}
+
 /// Tasks and threads that use everything, while some are cancelled, some killed, and some lose patience.
 #[test]
 fn a_storm_of_waiters_that_give_up_leaves_every_count_exact() {
@@ -368,7 +377,7 @@ fn a_storm_of_waiters_that_give_up_leaves_every_count_exact() {
                     let patience = Duration::from_micros(next(&mut seed) % 50);
                     match next(&mut seed) % 6 {
                         0 => {
-                            if let Some(mut value) = mutex.lock_timeout(patience)? {
+                            if let Some(mut value) = in_time(mutex.lock_timeout(patience))? {
                                 *value += 1;
                                 counts[0].fetch_add(1, Ordering::Relaxed);
                                 yield_now();
@@ -386,14 +395,14 @@ fn a_storm_of_waiters_that_give_up_leaves_every_count_exact() {
                             yield_now();
                         }
                         3 => {
-                            if let Some(value) = lock.read_timeout(patience)? {
+                            if let Some(value) = in_time(lock.read_timeout(patience))? {
                                 assert_eq!(*value, counts[1].load(Ordering::Relaxed));
                                 yield_now();
                             }
                         }
                         4 => drop(semaphore.acquire(1 + (next(&mut seed) % 4) as usize)?),
                         _ => {
-                            let _permit = semaphore.acquire_timeout(3, patience)?;
+                            let _permit = in_time(semaphore.acquire_timeout(3, patience))?;
                             yield_now();
                         }
                     }

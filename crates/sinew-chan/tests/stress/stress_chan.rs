@@ -30,7 +30,7 @@ async fn sends<K: Send>(way: Way, sender: Sender<Counted, K>, mut producer: Prod
         };
         match producer.sent(outcome) {
             Ok(()) => (),
-            Err(Unsent::Full | Unsent::TimedOut) => way.pause().await,
+            Err(Unsent::Full | Unsent::Timeout) => way.pause().await,
             Err(why) => panic!("{why:?}"),
         }
     }
@@ -42,8 +42,8 @@ async fn receives<K: Send>(way: Way, receiver: Receiver<Counted, K>, mut consume
     loop {
         let outcome = match next(&mut seed) % 8 {
             0 => receiver.try_recv(),
-            1 if blocks => receiver.recv_timeout(Duration::from_micros(next(&mut seed) % 50)),
-            1 => receiver.recv_timeout(Duration::ZERO),
+            1 if blocks => receiver.recv_timeout(Duration::from_micros(next(&mut seed) % 50)).map(Some),
+            1 => receiver.recv_timeout(Duration::ZERO).map(Some),
             2 if blocks => select! { item = recv(&receiver) => item }.unwrap().map(Some),
             3 if blocks => {
                 let mut items = Vec::new();
@@ -55,7 +55,7 @@ async fn receives<K: Send>(way: Way, receiver: Receiver<Counted, K>, mut consume
         };
         match outcome {
             Ok(Some(item)) => consumer.received(item),
-            Ok(None) => way.pause().await,
+            Ok(None) | Err(RecvError::Timeout) => way.pause().await,
             Err(RecvError::Closed) => return,
             Err(error) => panic!("{error:?}"),
         }

@@ -37,7 +37,7 @@ fn sends(sender: &Sender<Counted>, mut producer: Producer, mut seed: u64) {
             _ => sender.send(item),
         };
         match producer.sent(outcome) {
-            Ok(()) | Err(Unsent::TimedOut) => (),
+            Ok(()) | Err(Unsent::Timeout) => (),
             Err(Unsent::Refused(_) | Unsent::Closed) => return,
             Err(why) => panic!("{why:?}"),
         }
@@ -49,7 +49,7 @@ fn receives(receiver: &Receiver<Counted>, mut consumer: Consumer, mut seed: u64)
     let (_open, other) = Bounded::open::<u8>(1);
     loop {
         let outcome = match next(&mut seed) % 6 {
-            0 => receiver.recv_timeout(moment(&mut seed)),
+            0 => receiver.recv_timeout(moment(&mut seed)).map(Some),
             1 => select! {
                 item = recv(receiver) => item.map(Some),
                 _ = recv(&other) => panic!("nobody sends there"),
@@ -66,7 +66,7 @@ fn receives(receiver: &Receiver<Counted>, mut consumer: Consumer, mut seed: u64)
         };
         match outcome {
             Ok(Some(item)) => consumer.received(item),
-            Ok(None) => (),
+            Ok(None) | Err(RecvError::Timeout) => (),
             Err(RecvError::Refused(_) | RecvError::Closed) => return,
             Err(error) => panic!("{error:?}"),
         }

@@ -77,7 +77,7 @@ fn single_values_are_received_once_and_whole() {
         loop {
             let outcome = match next(seed) % 6 {
                 0 => receiver.try_recv(),
-                1 if way.blocks() => receiver.recv_timeout(soon(seed)),
+                1 if way.blocks() => receiver.recv_timeout(soon(seed)).map(Some),
                 2 if way.blocks() => select! { value = recv(&mut receiver) => value }.unwrap().map(Some),
                 3 => poll_and_drop(receiver.recv_async()).transpose(),
                 _ => {
@@ -88,7 +88,7 @@ fn single_values_are_received_once_and_whole() {
             };
             match outcome {
                 Ok(Some(value)) => return Some(value),
-                Ok(None) => way.pause().await,
+                Ok(None) | Err(RecvError::Timeout) => way.pause().await,
                 Err(RecvError::Closed) => return None,
                 Err(error) => panic!("{error:?}"),
             }
@@ -155,7 +155,7 @@ async fn send_tasks<T: Element>(
             };
             match outcome {
                 Ok(()) => (),
-                Err(SendError { item, why: Unsent::Full | Unsent::TimedOut }) => {
+                Err(SendError { item, why: Unsent::Full | Unsent::Timeout }) => {
                     task = Some(item);
                     way.pause().await;
                 }
@@ -177,7 +177,7 @@ fn results_of_tasks_are_received_once_whole_and_in_the_order_of_their_senders() 
         loop {
             let outcome = match next(&mut seed) % 6 {
                 0 => receiver.try_recv(),
-                1 if way.blocks() => receiver.recv_timeout(soon(&mut seed)),
+                1 if way.blocks() => receiver.recv_timeout(soon(&mut seed)).map(Some),
                 2 if way.blocks() => select! { result = recv(&mut receiver) => result }.unwrap().map(Some),
                 3 => poll_and_drop(receiver.recv_async()).transpose(),
                 _ => {
@@ -193,7 +193,7 @@ fn results_of_tasks_are_received_once_whole_and_in_the_order_of_their_senders() 
                     let before = last[number / EACH].replace(number);
                     assert!(before < Some(number), "{number} came after {before:?}");
                 }
-                Ok(None) => way.pause().await,
+                Ok(None) | Err(RecvError::Timeout) => way.pause().await,
                 Err(RecvError::Closed) => return,
                 Err(error) => panic!("{error:?}"),
             }
@@ -232,15 +232,15 @@ fn items_of_a_pool_are_lent_to_one_at_a_time_and_destroyed_once() {
         while used < EACH {
             let outcome = match next(&mut seed) % 6 {
                 0 => pool.try_take(),
-                1 if way.blocks() => pool.take_timeout(soon(&mut seed)),
-                1 => pool.take_timeout(Duration::ZERO),
+                1 if way.blocks() => pool.take_timeout(soon(&mut seed)).map(Some),
+                1 => pool.take_timeout(Duration::ZERO).map(Some),
                 2 if way.blocks() => select! { item = recv(&pool) => item }.unwrap().map(Some),
                 3 => poll_and_drop(pool.take_async()).transpose(),
                 _ => way.does(&pool, Pool::take, Pool::take_async).await.map(Some),
             };
             let item = match outcome {
                 Ok(Some(item)) => item,
-                Ok(None) => {
+                Ok(None) | Err(TakeError::Timeout) => {
                     way.pause().await;
                     continue;
                 }
@@ -295,7 +295,7 @@ impl Saw {
         loop {
             let outcome = match next(&mut seed) % 6 {
                 0 => receiver.try_recv(),
-                1 if way.blocks() => receiver.recv_timeout(soon(&mut seed)),
+                1 if way.blocks() => receiver.recv_timeout(soon(&mut seed)).map(Some),
                 2 if way.blocks() => select! { item = recv(&receiver) => item }.unwrap().map(Some),
                 3 => poll_and_drop(receiver.recv_async()).transpose(),
                 _ => way
@@ -305,7 +305,7 @@ impl Saw {
             };
             match outcome {
                 Ok(Some(item)) => saw.seen[item.number() / EACH].push(item.number() % EACH),
-                Ok(None) => way.pause().await,
+                Ok(None) | Err(broadcast::RecvError::Timeout) => way.pause().await,
                 Err(broadcast::RecvError::Lagged(count)) => saw.missed += count as usize,
                 Err(broadcast::RecvError::Closed) => return saw,
                 Err(broadcast::RecvError::CutOff) => {
@@ -354,7 +354,7 @@ fn items_are_seen_by_every_receiver_once_whole_and_in_the_order_of_their_senders
                 };
                 match outcome {
                     Ok(()) => (),
-                    Err(SendError { item: back, why: Unsent::Full | Unsent::TimedOut }) => {
+                    Err(SendError { item: back, why: Unsent::Full | Unsent::Timeout }) => {
                         item = Some(back);
                         way.pause().await;
                     }

@@ -139,12 +139,11 @@ impl Way {
         self,
         receiver: &'a Receiver<T, K>,
         deadline: Instant,
-    ) -> impl Future<Output = Result<Option<T>, RecvError>> + Send + use<'a, T, K> {
+    ) -> impl Future<Output = Result<T, RecvError>> + Send + use<'a, T, K> {
         if self.blocks() {
             return Step::Done(Some(receiver.recv_timeout(deadline - now())));
         }
-        let receives = receiver.recv_async();
-        Step::Doing(async { receives.await.map(Some) })
+        Step::Doing(receiver.recv_async())
     }
 
     /// Lets others run.

@@ -58,7 +58,8 @@ impl Names {
         }
         let _forgets = ForgetsCaller { names: self, text, ticket };
         match receiver.recv_timeout(deadline - sinew_sched::now()) {
-            Ok(woken) => Ok(woken.is_some()),
+            Ok(()) => Ok(true),
+            Err(RecvError::Timeout) => Ok(false),
             Err(RecvError::Refused(refused)) => Err(refused),
             Err(_) => Ok(true), // the sender is gone: look again
         }

@@ -197,11 +197,11 @@ impl SupervisorRef {
         self.0.ask(Command::WhenStarted)
     }
 
-    /// Like [`wait_started`](SupervisorRef::wait_started), and waits up to `timeout`.
+    /// Like [`wait_started`](SupervisorRef::wait_started), but waits at most `timeout`.
     ///
     /// # Errors
     ///
-    /// As for `wait_started`.
+    /// As for [`wait_started`](SupervisorRef::wait_started); [`AskError::Timeout`] after `timeout`.
     pub fn wait_started_timeout(&self, timeout: Duration) -> Result<(), AskError> {
         self.0.ask_timeout(Command::WhenStarted, timeout)
     }
@@ -228,12 +228,12 @@ impl SupervisorRef {
         self.0.join()
     }
 
-    /// Waits until the supervisor has ended, up to `timeout`. Returns `None` on timeout.
+    /// Like [`join`](SupervisorRef::join), but waits at most `timeout`.
     ///
     /// # Errors
     ///
-    /// As for [`join`](SupervisorRef::join).
-    pub fn join_timeout(&self, timeout: Duration) -> Result<Option<ExitReason>, JoinError> {
+    /// As for [`join`](SupervisorRef::join), and [`JoinError::Timeout`].
+    pub fn join_timeout(&self, timeout: Duration) -> Result<ExitReason, JoinError> {
         self.0.join_timeout(timeout)
     }
 

@@ -179,7 +179,7 @@ fn two_actors_that_ask_each_other_time_out_and_go_on() {
     let answer =
         node.run(move || asked.ask_timeout(|reply| Ask::Of(path, reply), Duration::from_secs(60)).unwrap());
     let answer = answer.unwrap();
-    assert!(matches!(answer, Err(AskError::TimedOut(_))), "{answer:?}");
+    assert!(matches!(answer, Err(AskError::Timeout(_))), "{answer:?}");
     for actor in [&one, &other] {
         let asked = actor.clone();
         assert_eq!(node.run(move || asked.ask(|reply| Ask::Echo(1, reply)).unwrap()).unwrap(), 1);
@@ -199,7 +199,7 @@ fn a_question_without_an_answer_times_out() {
     });
     let (error, took) = asked.unwrap();
     assert!((Duration::from_secs(5)..Duration::from_secs(6)).contains(&took), "{took:?}");
-    assert!(matches!(error, AskError::TimedOut(time) if time == Duration::from_secs(5)), "{error}");
+    assert!(matches!(error, AskError::Timeout(time) if time == Duration::from_secs(5)), "{error}");
 }
 
 // A9
@@ -313,8 +313,8 @@ fn a_question_that_finds_no_room_in_time_was_not_sent() {
         asked.into_iter().map(|asked| asked.join().unwrap().unwrap_err()).collect::<Vec<_>>()
     });
     let outcomes = outcomes.unwrap();
-    let unsent = outcomes.iter().filter(|why| matches!(why, AskError::Unsent(Unsent::TimedOut(_)))).count();
-    let unanswered = outcomes.iter().filter(|why| matches!(why, AskError::TimedOut(_))).count();
+    let unsent = outcomes.iter().filter(|why| matches!(why, AskError::Unsent(Unsent::Timeout(_)))).count();
+    let unanswered = outcomes.iter().filter(|why| matches!(why, AskError::Timeout(_))).count();
     assert_eq!((unanswered, unsent), (2, 2), "one is handled, one is in the mailbox: {outcomes:?}");
     drop(open);
     actor.drain();

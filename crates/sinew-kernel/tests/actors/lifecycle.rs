@@ -228,7 +228,7 @@ fn an_actor_that_waits_for_its_own_end_gets_an_error_at_once() {
         let actor = node.spawn(keeper().0).unwrap();
         let waits = act(move |ctx: &mut Ctx<Work>| {
             let me = ctx.me();
-            joins.send([me.join().map(Some), me.join_timeout(Duration::from_secs(3600))]).unwrap();
+            joins.send([me.join(), me.join_timeout(Duration::from_secs(3600))]).unwrap();
             Flow::Stop
         });
         actor.tell(waits).unwrap();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use sinew_kernel::{ActorRef, Ctx, Exit, ExitReason, Flow, Node};
+use sinew_kernel::{ActorRef, Ctx, Exit, ExitReason, Flow, JoinError, Node};
 use sinew_sched::{ManualClock, Runtime};
 
 use crate::kit::{Hooked, Watchdog, Work, act, block, compute, keeper, spin_until, wait};
@@ -18,7 +18,7 @@ fn held(workers: usize) -> (Node, ManualClock) {
 }
 
 fn advance_until_dead<M: Send + 'static>(actor: &ActorRef<M>, clock: &ManualClock, step: Duration) {
-    while actor.join_timeout(Duration::from_millis(1)).unwrap().is_none() {
+    while let Err(JoinError::Timeout(_)) = actor.join_timeout(Duration::from_millis(1)) {
         clock.advance(step);
     }
 }
@@ -50,7 +50,8 @@ fn a_zombie_is_reported_and_its_end_is_told_once() {
         let computing = compute(&zombie);
         zombie.tell(Work::Number(1)).unwrap();
         zombie.kill();
-        assert_eq!(zombie.join_timeout(Duration::from_millis(10)).unwrap(), None, "it has its time");
+        let early = zombie.join_timeout(Duration::from_millis(10));
+        assert!(matches!(early, Err(JoinError::Timeout(_))), "it has its time: {early:?}");
         advance_until_dead(&zombie, &clock, Duration::from_secs(6));
         assert_eq!(zombie.join().unwrap(), ExitReason::Killed);
         assert_eq!(node.zombies(), [id]);

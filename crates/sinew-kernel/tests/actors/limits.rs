@@ -140,7 +140,7 @@ fn bytes_of_a_sender_that_waits_are_counted_until_it_gives_up() {
     let (actor, open) = gated::<Message>(node.actor().mailbox(1));
     actor.tell(message(&actor, 400)).unwrap();
     let error = actor.tell_timeout(message(&actor, 500), Duration::from_millis(1)).unwrap_err();
-    assert!(matches!(error.why, Unsent::TimedOut(_)), "{error}");
+    assert!(matches!(error.why, Unsent::Timeout(_)), "{error}");
     assert_eq!((error.item.kind, error.item.payload.bytes().len()), (BYTES, 500));
     assert_eq!(node.queued_bytes(), 400);
     let error = actor.tell(message(&actor, 601)).unwrap_err();

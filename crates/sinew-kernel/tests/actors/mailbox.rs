@@ -313,7 +313,7 @@ fn a_sender_whose_time_is_up_gets_its_message_back() {
     let to = actor.clone();
     let sender = node.runtime().spawn(move || {
         let error = to.tell_timeout(Work::Number(7), Duration::from_secs(1)).unwrap_err();
-        assert!(matches!(error.why, Unsent::TimedOut(_)), "{error}");
+        assert!(matches!(error.why, Unsent::Timeout(_)), "{error}");
         number(error.item)
     });
     node.run_until_idle();

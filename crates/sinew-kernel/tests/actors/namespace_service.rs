@@ -44,7 +44,7 @@ fn as_actor<T: Send + 'static>(
 /// The next message, which is raw.
 fn next(process: &mut Process<'_, ()>) -> Message {
     match process.recv_timeout(Duration::from_secs(60)) {
-        Ok(Some(Received::Raw(message))) => message,
+        Ok(Received::Raw(message)) => message,
         other => panic!("no message: {other:?}"),
     }
 }

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use sinew_kernel::{DeadLetterReason, ExitReason, Flow, Node, Policy, Process, Received, Unsent};
-use sinew_sched::{ManualClock, Runtime, Sysmon, now, sleep};
+use sinew_sched::{ManualClock, Runtime, Sysmon, WaitError, now, sleep};
 
 use crate::kit::{self, Watchdog, local, with_nodes};
 
@@ -74,11 +74,11 @@ fn a_receive_with_a_timeout_ends_without_a_message() {
     let node = Node::builder().runtime(Runtime::builder().manual_clock(&clock)).build().unwrap();
     let process = node.actor().spawn_process(|own: &mut Process<u64>| {
         let start = now();
-        assert!(own.recv_timeout(Duration::from_secs(3600)).unwrap().is_none());
+        assert!(matches!(own.recv_timeout(Duration::from_secs(3600)), Err(WaitError::Timeout)));
         assert!(now() - start >= Duration::from_secs(3600));
         let wanted = |received: &Received<u64>| matches!(received, Received::Message(7));
         own.ctx().me().try_tell(1).unwrap();
-        assert!(own.recv_where_timeout(wanted, Duration::from_secs(3600)).unwrap().is_none());
+        assert!(matches!(own.recv_where_timeout(wanted, Duration::from_secs(3600)), Err(WaitError::Timeout)));
         assert!(now() - start >= Duration::from_secs(7200));
         assert_eq!(own.recv().unwrap().message(), Some(1));
         Flow::Stop
@@ -277,7 +277,7 @@ fn a_process_that_is_drained_may_wait_for_something_else() {
     let (node, clock) = local();
     let process = node.actor().spawn_process(|own: &mut Process<u32>| {
         let raw = |received: &Received<u32>| matches!(received, Received::Raw(_));
-        assert!(own.recv_where_timeout(raw, Duration::from_secs(5)).unwrap().is_none());
+        assert!(matches!(own.recv_where_timeout(raw, Duration::from_secs(5)), Err(WaitError::Timeout)));
         own.ctx().set_timer(Duration::from_secs(5), false).unwrap();
         assert!(own.recv_where(raw).is_ok());
         let Ok(Received::Stop(reason)) = own.recv() else { panic!("it was asked to stop") };

@@ -9,7 +9,7 @@ use sinew_kernel::{
     Actor, ActorRef, Backoff, ChildSpec, Ctx, ExitReason, Flow, Kind, Message, Node, Payload, Process,
     Received, Strategy, TimerError, TimerId,
 };
-use sinew_sched::{ManualClock, Runtime, now, sleep};
+use sinew_sched::{ManualClock, Runtime, WaitError, now, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -55,7 +55,7 @@ fn a_timer_expires_once_when_its_time_has_passed() {
         let timer = expired(process.recv().ok());
         assert_eq!(timer, Timer { id: id.as_u32(), expirations: 1 });
         assert!((HOUR..HOUR + TICK).contains(&(now() - start)), "{:?}", now() - start);
-        assert!(process.recv_timeout(10 * HOUR).unwrap().is_none());
+        assert!(matches!(process.recv_timeout(10 * HOUR), Err(WaitError::Timeout)));
     });
 }
 
@@ -81,7 +81,7 @@ fn an_actor_that_is_late_is_told_once_how_often_a_timer_expired() {
         assert_eq!(expired(process.recv().ok()), Timer { id: id.as_u32(), expirations: 5 });
         assert_eq!(expired(process.recv().ok()), Timer { id: id.as_u32(), expirations: 1 });
         // The next is due in a second, and nothing was left behind.
-        assert!(process.recv_timeout(SECOND / 2).unwrap().is_none());
+        assert!(matches!(process.recv_timeout(SECOND / 2), Err(WaitError::Timeout)));
     });
 }
 
@@ -118,10 +118,10 @@ fn a_process_that_wants_something_else_does_not_pile_timers_up() {
     with_process::<u32>(|process| {
         process.ctx().set_timer(SECOND, true).unwrap();
         let wants = |received: &Received<u32>| matches!(received, Received::Message(_));
-        assert!(process.recv_where_timeout(wants, HOUR + SECOND / 2).unwrap().is_none());
+        assert!(matches!(process.recv_where_timeout(wants, HOUR + SECOND / 2), Err(WaitError::Timeout)));
         assert_eq!(expired(process.recv().ok()).expirations, 1, "the one that it was told and did not want");
         assert_eq!(expired(process.recv().ok()).expirations, 3599, "all that have expired since");
-        assert!(process.recv_timeout(SECOND / 4).unwrap().is_none());
+        assert!(matches!(process.recv_timeout(SECOND / 4), Err(WaitError::Timeout)));
     });
 }
 
@@ -144,7 +144,7 @@ fn a_timer_for_ever_after_never_expires_and_can_be_cancelled() {
     with_process::<()>(|process| {
         let once = process.ctx().set_timer(Duration::MAX, false).unwrap();
         let periodic = process.ctx().set_timer(Duration::MAX, true).unwrap();
-        assert!(process.recv_timeout(1000 * HOUR).unwrap().is_none());
+        assert!(matches!(process.recv_timeout(1000 * HOUR), Err(WaitError::Timeout)));
         assert!(process.ctx().cancel_timer(once) && process.ctx().cancel_timer(periodic));
     });
 }
@@ -163,7 +163,7 @@ fn a_timer_that_is_cancelled_is_not_told_even_if_it_has_expired() {
             assert!(process.ctx().cancel_timer(timer));
             assert!(!process.ctx().cancel_timer(timer), "not twice");
         }
-        assert!(process.recv_timeout(10 * HOUR).unwrap().is_none());
+        assert!(matches!(process.recv_timeout(10 * HOUR), Err(WaitError::Timeout)));
     });
 }
 
@@ -255,7 +255,7 @@ fn a_repeated_message_is_made_each_time_and_not_before_the_last_was_handled() {
         assert_eq!(process.recv().unwrap().message(), Some(3));
         assert!((7 * SECOND..7 * SECOND + TICK).contains(&(now() - start)));
         assert!(process.ctx().cancel_timer(id));
-        assert!(process.recv_timeout(HOUR).unwrap().is_none());
+        assert!(matches!(process.recv_timeout(HOUR), Err(WaitError::Timeout)));
     });
 }
 
@@ -339,7 +339,7 @@ fn a_hundred_thousand_timers_run_at_once() {
             last = now();
         }
         assert!((1000 * SECOND..1000 * SECOND + TICK).contains(&(now() - start)));
-        assert!(process.recv_timeout(HOUR).unwrap().is_none());
+        assert!(matches!(process.recv_timeout(HOUR), Err(WaitError::Timeout)));
     });
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use sinew_chan::chan::oneshot;
 use sinew_kernel::{
-    Actor, AskError, Backoff, ChildSpec, ChildState, Ctx, ExitReason, Flow, Node, SpawnError, Strategy,
+    Actor, AskError, Backoff, ChildSpec, ChildState, Ctx, ExitReason, Flow, JoinError, Node, SpawnError,
+    Strategy,
 };
 use sinew_sched::Runtime;
 
@@ -296,10 +297,11 @@ fn waits_for_the_start_and_the_end_of_a_supervisor_end_when_their_time_is_up() {
     });
     let supervisor = node.supervisor(Strategy::OneForOne).child(slow).spawn().unwrap();
     let waited = supervisor.wait_started_timeout(BIT);
-    assert!(matches!(waited, Err(AskError::TimedOut(BIT))), "{waited:?}");
+    assert!(matches!(waited, Err(AskError::Timeout(BIT))), "{waited:?}");
     drop(open);
     supervisor.wait_started_timeout(60 * SECOND).unwrap();
-    assert_eq!(supervisor.join_timeout(BIT).unwrap(), None);
+    let early = supervisor.join_timeout(BIT);
+    assert!(matches!(early, Err(JoinError::Timeout(BIT))), "{early:?}");
     supervisor.stop();
-    assert_eq!(supervisor.join_timeout(60 * SECOND).unwrap(), Some(ExitReason::Shutdown));
+    assert_eq!(supervisor.join_timeout(60 * SECOND).unwrap(), ExitReason::Shutdown);
 }

@@ -13,8 +13,8 @@ use sinew_fiber::{
     Bindings, Fiber, Key, Mask, Panic, Signal, Value, checkpoint, control, debug, error, signal, yield_,
 };
 use sinew_sched::{
-    Events, ManualClock, Runtime, SupervisedError, scope, sleep, spawn, spawn_future, task, timeout,
-    yield_now,
+    Events, ManualClock, Runtime, SupervisedError, WaitError, now, scope, sleep, spawn, spawn_future, task,
+    timeout, yield_now,
 };
 use sinew_test_kit::full_test_name;
 
@@ -61,6 +61,24 @@ fn every_end_is_one_event_with_the_signal_the_task_and_the_payload() {
             .unwrap();
         assert!(events.is_empty());
     }
+}
+
+#[test]
+fn a_wait_for_an_event_ends_at_its_timeout() {
+    let clock = ManualClock::new();
+    let runtime = Runtime::builder().workers(1).manual_clock(&clock).build().unwrap();
+    runtime
+        .run(|| {
+            let events = Events::new();
+            let start = now();
+            let hour = Duration::from_secs(3600);
+            assert!(matches!(events.recv_timeout(hour), Err(WaitError::Timeout)));
+            assert!(now() - start >= hour);
+            let child = task().supervisor(&events).spawn(|| 5);
+            assert_eq!(events.recv_timeout(hour).unwrap().task, child.id());
+            assert!(matches!(events.recv_timeout(Duration::ZERO), Err(WaitError::Timeout)));
+        })
+        .unwrap();
 }
 
 #[test]

@@ -388,7 +388,7 @@ fn waits_with_a_label_are_shown_with_their_tag_and_one_task_can_be_looked_at_alo
         answer.send(7).unwrap();
         runtime.run_until_idle();
         let id = task.id();
-        assert_eq!(task.join().unwrap(), Some(7));
+        assert_eq!(task.join().unwrap(), 7);
         assert!(runtime.handle().dump_task(id).is_none());
     }
 }

@@ -45,20 +45,19 @@ impl<T> Receiver<T> {
         recv.output()
     }
 
-    /// Like [`recv`](Receiver::recv), but waits at most so long: none if the time has passed. Then the same task is still
-    /// the next.
+    /// Like [`recv`](Receiver::recv), but waits at most `timeout`.
     ///
     /// # Errors
     ///
-    /// As for [`recv`](Receiver::recv).
-    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Option<Result<T, Raised>>, RecvError> {
+    /// As for [`recv`](Receiver::recv), and [`RecvError::Timeout`]: then the same task is still the next.
+    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Result<T, Raised>, RecvError> {
         self.recv_until(now() + timeout)
     }
 
     /// [`recv_timeout`](Self::recv_timeout), until `deadline` on the clock of [`now`].
-    pub(crate) fn recv_until(&mut self, deadline: Instant) -> Result<Option<Result<T, Raised>>, RecvError> {
+    pub(crate) fn recv_until(&mut self, deadline: Instant) -> Result<Result<T, Raised>, RecvError> {
         let recv = self.operation();
-        if attempt_or_block(&recv, Some(deadline))? { recv.output().map(Some) } else { Ok(None) }
+        if attempt_or_block(&recv, Some(deadline))? { recv.output() } else { Err(RecvError::Timeout) }
     }
 
     /// How the next task ended, if it has.

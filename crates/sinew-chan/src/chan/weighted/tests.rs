@@ -89,7 +89,7 @@ fn a_heavy_item_that_is_given_up_lets_the_light_one_behind_it_pass() {
             let sender = sender.clone();
             thread::spawn(move || {
                 let unsent = sender.send_until(2, PAST).unwrap_err();
-                assert!(matches!(unsent.why, Unsent::TimedOut));
+                assert!(matches!(unsent.why, Unsent::Timeout));
             })
         };
         let light = sends(&sender, 1);
@@ -105,7 +105,7 @@ fn a_receiver_that_gives_up_has_its_item_or_leaves_it() {
         let (sender, receiver) = channel(2);
         let gives_up = {
             let receiver = receiver.clone();
-            thread::spawn(move || receiver.recv_until(PAST).unwrap())
+            thread::spawn(move || receiver.recv_until(PAST).ok())
         };
         sender.send(2).unwrap();
         let received = gives_up.join().unwrap();

@@ -8,7 +8,7 @@ use sinew_sched::{ManualClock, Runtime};
 use super::super::{Store, StoreError};
 use super::slow::{busy, wait_until_queued};
 use super::{Folder, open};
-use crate::{Actor, ActorRef, Ctx, Flow, Node, Reply};
+use crate::{Actor, ActorRef, Ctx, Flow, JoinError, Node, Reply};
 
 /// Saves each number under its own key, and passes on the outcomes.
 struct Saves(mpsc::Sender<(u32, Result<(), StoreError>)>);
@@ -69,7 +69,7 @@ fn an_actor_that_is_drained_is_told_of_its_saves_before_it_ends() {
     (0..3).for_each(|n| actor.tell(Msg::Save(n, 1)).unwrap());
     actor.drain();
     wait_until_queued(&store, 3);
-    assert!(actor.join_timeout(Duration::ZERO).unwrap().is_none());
+    assert!(matches!(actor.join_timeout(Duration::ZERO), Err(JoinError::Timeout(_))));
     gate.open();
     actor.join().unwrap();
     assert_eq!(outcomes.try_iter().map(|(n, _)| n).collect::<Vec<_>>(), [0, 1, 2]);

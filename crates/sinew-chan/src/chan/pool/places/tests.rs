@@ -98,7 +98,7 @@ fn who_gives_up_has_the_item_or_leaves_it() {
         let counts = Counts::new();
         let pool = counts.pool(1, false);
         let item = pool.take().unwrap();
-        let gives_up = spawn(&pool, |pool| drop(pool.take_until(PAST).unwrap()));
+        let gives_up = spawn(&pool, |pool| drop(pool.take_until(PAST)));
         drop(item);
         gives_up.join().unwrap();
         assert_eq!((pool.idle(), pool.len()), (1, 1));
