@@ -10,11 +10,8 @@ use sinew_fiber::{CancelLevel, Raised, Value};
 
 use crate::clock::system_now;
 use crate::dump::{Backtraces, Dump};
-use crate::future::spawn_future_on;
-use crate::join::JoinHandle;
-use crate::options::Options;
 use crate::shared::{Report, SharedRef};
-use crate::spawn::{TaskBuilder, spawn_on};
+use crate::spawn::owner_spawns;
 use crate::worker::{Queues, Worker};
 
 /// Turns between two looks at whether [`CurrentThread::run`] is done.
@@ -49,34 +46,12 @@ pub struct CurrentThread {
     _thread: PhantomData<*const ()>,
 }
 
+owner_spawns!(CurrentThread);
+
 impl CurrentThread {
     pub(crate) fn new(shared: SharedRef, queues: Queues, grace: Duration) -> CurrentThread {
         let worker = ManuallyDrop::new(Box::new(Worker::new(0, shared.get(), queues)));
         CurrentThread { shared, worker, grace, ended: false, _thread: PhantomData }
-    }
-
-    /// Starts a task. It runs when the runtime does.
-    #[track_caller]
-    pub fn spawn<F, T>(&self, body: F) -> JoinHandle<T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        spawn_on(self.shared.get(), body)
-    }
-
-    /// Starts a task that polls `future`.
-    #[track_caller]
-    pub fn spawn_future<F>(&self, future: F) -> JoinHandle<F::Output>
-    where
-        F: Future<Output: Send + 'static> + Send + 'static,
-    {
-        spawn_future_on(self.shared.get(), future)
-    }
-
-    /// The options of a task.
-    pub fn task(&self) -> TaskBuilder {
-        TaskBuilder { runtime: self.shared.id, options: Options::default() }
     }
 
     /// Runs one task until it ends or blocks. False if none was ready, and while the thread unwinds, when no task can run:

@@ -14,12 +14,9 @@ use crate::counters::WorkerCounters;
 use crate::cpu;
 use crate::current_thread::CurrentThread;
 use crate::dump::{Backtraces, Dump, signal};
-use crate::future::spawn_future_on;
 use crate::handle::Handle;
-use crate::join::JoinHandle;
-use crate::options::Options;
 use crate::shared::{MOST_WORKERS, Report, Shared, SharedRef, reference};
-use crate::spawn::{TaskBuilder, spawn_on};
+use crate::spawn::owner_spawns;
 use crate::sysmon::{self, Sysmon};
 use crate::worker::{self, Queues, Worker};
 
@@ -249,6 +246,8 @@ pub struct Runtime {
     grace: Duration,
 }
 
+owner_spawns!(Runtime);
+
 impl Runtime {
     /// Returns the runtime by reference.
     pub fn handle(&self) -> Handle {
@@ -295,30 +294,6 @@ impl Runtime {
         T: Send + 'static,
     {
         self.spawn(body).join()
-    }
-
-    /// Starts a task. On a runtime that is shutting down it starts cancelled.
-    #[track_caller]
-    pub fn spawn<F, T>(&self, body: F) -> JoinHandle<T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        spawn_on(self.shared.get(), body)
-    }
-
-    /// Starts a task that polls `future`.
-    #[track_caller]
-    pub fn spawn_future<F>(&self, future: F) -> JoinHandle<F::Output>
-    where
-        F: Future<Output: Send + 'static> + Send + 'static,
-    {
-        spawn_future_on(self.shared.get(), future)
-    }
-
-    /// The options of a task.
-    pub fn task(&self) -> TaskBuilder {
-        TaskBuilder { runtime: self.shared.id, options: Options::default() }
     }
 
     /// What the runtime is doing: each worker with its queues, its counts and its timers, and each task with what it waits

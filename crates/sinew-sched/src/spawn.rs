@@ -43,6 +43,40 @@ where
     handle
 }
 
+/// Defines the ways to start a task that both owners of a runtime have, [`Runtime`](crate::Runtime) and
+/// [`CurrentThread`](crate::CurrentThread). The owner has the field `shared`.
+macro_rules! owner_spawns {
+    ($owner:ident) => {
+        impl $owner {
+            /// Starts a task. On a runtime that is shutting down it starts cancelled.
+            #[track_caller]
+            pub fn spawn<F, T>(&self, body: F) -> $crate::JoinHandle<T>
+            where
+                F: FnOnce() -> T + Send + 'static,
+                T: Send + 'static,
+            {
+                $crate::spawn::spawn_on(self.shared.get(), body)
+            }
+
+            /// Starts a task that polls `future`.
+            #[track_caller]
+            pub fn spawn_future<F>(&self, future: F) -> $crate::JoinHandle<F::Output>
+            where
+                F: Future<Output: Send + 'static> + Send + 'static,
+            {
+                $crate::future::spawn_future_on(self.shared.get(), future)
+            }
+
+            /// The options of a task.
+            pub fn task(&self) -> $crate::TaskBuilder {
+                $crate::TaskBuilder { runtime: self.shared.id, options: $crate::options::Options::default() }
+            }
+        }
+    };
+}
+
+pub(crate) use owner_spawns;
+
 /// Starts a task on the runtime of `shared`, for a thread that may be no worker of it.
 #[track_caller]
 pub(crate) fn spawn_on<F, T>(shared: &'static Shared, body: F) -> JoinHandle<T>
