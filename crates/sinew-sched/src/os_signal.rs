@@ -11,6 +11,12 @@
 //! Sysmon has a handler of its own for one signal (`sysmon/capture.rs`), since that has to run on the thread that it
 //! asks. It passes signals that are not its own on to `note`, and is known by its address (`accept_handler`), so that
 //! signal can be listened to as well.
+//!
+//! Which handler a signal gets depends on the one that it has, so the two steps, reading that one and setting another, must
+//! not mix with those of another thread: a listener that has read the default action just before sysmon sets its handler
+//! would replace that handler, and no worker would answer sysmon any more. So the handlers of the process are behind one
+//! lock, `Handlers`, whose methods are the only calls of `sigaction` for a signal that can be listened to. The lock is
+//! taken before that of the listeners.
 
 use std::ffi::c_int;
 use std::io;
@@ -56,6 +62,46 @@ fn is_accepted(address: usize) -> bool {
     address != libc::SIG_DFL && address == ACCEPTED.load(Ordering::Relaxed)
 }
 
+/// The signal handlers of the process, locked: nobody else in this crate reads or sets one meanwhile.
+pub(crate) struct Handlers(#[allow(dead_code, reason = "held")] MutexGuard<'static, ()>);
+
+impl Handlers {
+    pub(crate) fn lock() -> Handlers {
+        static HANDLERS: Mutex<()> = Mutex::new(());
+        Handlers(HANDLERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+
+    /// Returns what handles `signal`.
+    pub(crate) fn action(&self, signal: c_int) -> io::Result<libc::sigaction> {
+        // SAFETY: all zeros are a valid action.
+        let mut action = unsafe { std::mem::zeroed() };
+        // SAFETY: the system writes the one that there is to a live variable.
+        match unsafe { libc::sigaction(signal, ptr::null(), &raw mut action) } {
+            0 => Ok(action),
+            _ => Err(no_signal(signal)),
+        }
+    }
+
+    /// Has `handler` handle `signal`, with all other signals blocked meanwhile.
+    ///
+    /// # Safety
+    ///
+    /// The handler is a function that is async-signal-safe and has the signature that `flags` promise.
+    pub(crate) unsafe fn set(&self, signal: c_int, handler: usize, flags: c_int) -> io::Result<()> {
+        // SAFETY: all zeros are a valid action.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = handler;
+        action.sa_flags = flags | libc::SA_RESTART | ALTERNATE_STACK;
+        // SAFETY: the set is ours.
+        unsafe { libc::sigfillset(&raw mut action.sa_mask) };
+        // SAFETY: the caller's promise.
+        match unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
 static LISTENERS: Mutex<Vec<Arc<dyn Listener>>> = Mutex::new(Vec::new());
 
 fn listeners() -> MutexGuard<'static, Vec<Arc<dyn Listener>>> {
@@ -70,7 +116,8 @@ pub fn bit(signal: c_int) -> Option<u64> {
 
 /// Has `listener` told of these signals, all of which have bits. If one of them is an error, none is changed.
 pub fn listen(signals: &[c_int], listener: &Arc<dyn Listener>) -> io::Result<()> {
-    signals.iter().try_for_each(|signal| check(*signal))?;
+    let handlers = Handlers::lock();
+    signals.iter().try_for_each(|signal| check(&handlers, *signal))?;
     let mut listeners = listeners();
     if BELL.get().is_none() {
         let bell = Bell::new()?;
@@ -81,7 +128,7 @@ pub fn listen(signals: &[c_int], listener: &Arc<dyn Listener>) -> io::Result<()>
         thread::Builder::new().name("sinew-signals".to_owned()).spawn(tell)?;
         BELL.get_or_init(|| bell);
     }
-    signals.iter().try_for_each(|signal| install(*signal))?;
+    signals.iter().try_for_each(|signal| install(&handlers, *signal))?;
     listeners.push(listener.clone());
     Ok(())
 }
@@ -106,7 +153,7 @@ fn tell_listeners(bell: &Bell) {
 }
 
 /// Why a signal cannot be listened to, if it cannot.
-fn check(signal: c_int) -> io::Result<()> {
+fn check(handlers: &Handlers, signal: c_int) -> io::Result<()> {
     if FAULTS.contains(&signal) {
         let why = format!(
             "signal {signal} says that a thread cannot go on: take another, such as {}",
@@ -121,7 +168,7 @@ fn check(signal: c_int) -> io::Result<()> {
         );
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
-    let before = action_of(signal)?.sa_sigaction;
+    let before = handlers.action(signal)?.sa_sigaction;
     if ![libc::SIG_DFL, libc::SIG_IGN, address()].contains(&before) && !is_accepted(before) {
         let why = format!("signal {signal} has a handler already: take another, or take that one away");
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
@@ -129,33 +176,14 @@ fn check(signal: c_int) -> io::Result<()> {
     Ok(())
 }
 
-/// What handles a signal.
-fn action_of(signal: c_int) -> io::Result<libc::sigaction> {
-    // SAFETY: all zeros are a valid action.
-    let mut action = unsafe { std::mem::zeroed() };
-    // SAFETY: the system writes the one that there is to a live variable.
-    match unsafe { libc::sigaction(signal, ptr::null(), &raw mut action) } {
-        0 => Ok(action),
-        _ => Err(no_signal(signal)),
-    }
-}
-
 /// Sets the handler of a signal that was checked. Sysmon's hands on what it gets.
-fn install(signal: c_int) -> io::Result<()> {
-    let mut action = action_of(signal)?;
-    if is_accepted(action.sa_sigaction) {
+fn install(handlers: &Handlers, signal: c_int) -> io::Result<()> {
+    if is_accepted(handlers.action(signal)?.sa_sigaction) {
         return Ok(());
     }
-    action.sa_sigaction = address();
-    action.sa_flags = libc::SA_RESTART | ALTERNATE_STACK;
-    // SAFETY: the set is ours.
-    unsafe { libc::sigfillset(&raw mut action.sa_mask) };
-    // SAFETY: the handler does only what one may, and has the signature that the flags promise.
-    if unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) } != 0 {
-        let error = io::Error::last_os_error();
-        return Err(io::Error::new(error.kind(), format!("signal {signal} cannot be handled: {error}")));
-    }
-    Ok(())
+    // SAFETY: `on_signal` is async-signal-safe, and takes one argument, as a handler without further flags does.
+    unsafe { handlers.set(signal, address(), 0) }
+        .map_err(|error| io::Error::new(error.kind(), format!("signal {signal} cannot be handled: {error}")))
 }
 
 pub fn no_signal(signal: c_int) -> io::Error {

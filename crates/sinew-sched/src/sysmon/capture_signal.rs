@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use sinew_sync::statics::OnceLock;
 
 use crate::capture::Capture;
-use crate::os_signal;
+use crate::os_signal::{self, Handlers};
 use crate::worker;
 
 /// The signals that there may be.
@@ -24,21 +24,15 @@ pub(super) fn install(signal: c_int) -> std::io::Result<()> {
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, text));
     };
     let refused = REFUSED[index].get_or_init(|| {
-        // SAFETY: all zeros is a valid action; the system writes the one that there is to a live variable.
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        // SAFETY: as above.
-        unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
-        PREVIOUS[index].get_or_init(|| action);
+        let handlers = Handlers::lock();
+        if let Ok(action) = handlers.action(signal) {
+            PREVIOUS[index].get_or_init(|| action);
+        }
         os_signal::accept_handler(address());
-        action.sa_sigaction = address();
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | os_signal::ALTERNATE_STACK;
-        // No other handler on top of this one: the alternate stack may be small.
-        // SAFETY: the set is ours.
-        unsafe { libc::sigfillset(&raw mut action.sa_mask) };
-        // SAFETY: the handler has the signature that its flags promise.
-        let set = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) } == 0;
-        let error = std::io::Error::last_os_error();
-        (!set).then(|| format!("signal {signal} cannot be handled, choose another for sysmon: {error}"))
+        // SAFETY: `on_signal` does what `capture` says of it, and has the signature that the flag promises.
+        let set = unsafe { handlers.set(signal, address(), libc::SA_SIGINFO) };
+        set.err()
+            .map(|error| format!("signal {signal} cannot be handled, choose another for sysmon: {error}"))
     });
     Capture::new().walk(0);
     match refused {
@@ -86,5 +80,54 @@ fn chain(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
             let handler: extern "C" fn(c_int) = unsafe { std::mem::transmute(action.sa_sigaction) };
             handler(signal);
         }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use std::fs;
+    use std::sync::{Arc, mpsc};
+    use std::thread;
+
+    use super::*;
+    use crate::os_signal::Listener;
+
+    struct Deaf;
+
+    impl Listener for Deaf {
+        fn tell(&self, _: c_int) {}
+    }
+
+    /// Starts `change` while the handlers are locked, waits until its thread sleeps, and lets it go on. Fails if it does
+    /// not wait for the lock.
+    fn waits_for_the_lock(change: impl FnOnce() -> std::io::Result<()> + Send + 'static) {
+        let handlers = Handlers::lock();
+        let (tells, told) = mpsc::channel();
+        let changes = thread::spawn(move || {
+            // SAFETY: it asks who calls.
+            tells.send(unsafe { libc::gettid() }).unwrap();
+            change()
+        });
+        let stat = format!("/proc/self/task/{}/stat", told.recv().unwrap());
+        let sleeps = |stat: String| stat.rsplit_once(')').is_some_and(|(_, state)| state.starts_with(" S"));
+        while !fs::read_to_string(&stat).is_ok_and(sleeps) {
+            assert!(!changes.is_finished(), "it has changed a handler that another thread is changing");
+            thread::yield_now();
+        }
+        drop(handlers);
+        changes.join().unwrap().unwrap();
+    }
+
+    /// A listener that has read the handler of sysmon's signal sets its own before sysmon sets its, or not at all.
+    #[test]
+    fn sysmon_and_listeners_do_not_change_a_handler_at_the_same_time() {
+        let signal = libc::SIGRTMIN() + 5; // no other test uses it
+        let listener: Arc<dyn Listener> = Arc::new(Deaf);
+        let listens = listener.clone();
+        waits_for_the_lock(move || install(signal));
+        waits_for_the_lock(move || os_signal::listen(&[signal], &listens));
+        os_signal::forget(&listener);
+        let handler = Handlers::lock().action(signal).unwrap().sa_sigaction;
+        assert_eq!(handler, address(), "sysmon's handler passes the signal on to listeners");
     }
 }
