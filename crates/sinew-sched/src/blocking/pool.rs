@@ -10,7 +10,8 @@
 //! A job that is given up is taken out of the queue, or marked if it runs: nobody waits for it any more. Jobs are run, and
 //! dropped, without the lock.
 //!
-//! If no thread can be started and there is none, nobody will ever run what is queued: those jobs are dropped.
+//! If no thread can be started and there is none, nobody will ever run what is queued: those jobs are dropped, by the
+//! caller that could not start one. A destructor of theirs that panics is contained (`drop_caught`).
 //!
 //! Threads are not joined, and a process ends without them. When the runtime stops, idle threads end at once.
 //!
@@ -25,6 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sinew_core::Instant;
+use sinew_fiber::raw::catch;
 use sinew_sync::atomic::{AtomicUsize, Ordering};
 use sinew_sync::thread::{self, Thread};
 use sinew_sync::{Mutex, park_timeout};
@@ -199,7 +201,7 @@ impl Pool {
             drop(state);
             drained.into_iter().for_each(|thread| thread.unpark());
             self.give_places(jobs.len());
-            drop(jobs); // a job's destructor is the user's code
+            jobs.into_iter().for_each(|(_, job)| drop_caught(job));
         }
     }
 
@@ -318,6 +320,16 @@ impl Pool {
     pub(crate) fn is_awaited(&self) -> bool {
         self.holds.load(Ordering::Relaxed) > 0
     }
+}
+
+/// Drops a job that nobody will run. Its destructor is the code of another caller, which gets an error: if it panics, this
+/// caller goes on, and so do the jobs behind it.
+#[cold]
+fn drop_caught(job: Job) {
+    if sinew_sync::MODEL {
+        return drop(job); // a model has no fibers
+    }
+    mem::forget(catch(|| drop(job)).err()); // what a destructor raises is nobody's
 }
 
 /// The wait of a caller for a place in the queue of a pool. The place is passed on under the lock of the pool, to the

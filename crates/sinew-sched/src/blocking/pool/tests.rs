@@ -144,3 +144,30 @@ fn a_drain_ends_when_the_last_job_is_given_up() {
         assert_eq!(pool.state.lock().pending(), 0);
     });
 }
+
+/// A caller that cannot start a thread drops the jobs of others.
+#[test]
+#[cfg(not(any(loom, shuttle)))]
+fn a_job_of_another_caller_whose_destructor_panics_harms_nobody() {
+    struct Panics(&'static AtomicUsize);
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            panic!("the destructor of a job");
+        }
+    }
+    let limits = Limits { threads: 1, queue: 2, keep_alive: LONG };
+    let refuses = |_: &'static Pool, _| Err(io::Error::other("no thread"));
+    let pool: &'static Pool = Box::leak(Box::new(Pool::starting(limits, refuses)));
+    let dropped: &'static AtomicUsize = Box::leak(Box::new(AtomicUsize::new(0)));
+    pool.state.lock().threads = 1; // others have queued theirs while a thread was being started
+    for _ in 0..2 {
+        let panics = Panics(dropped);
+        submit(pool, move || drop(panics));
+    }
+    pool.state.lock().threads = 0;
+    submit(pool, || panic!("there is no thread to run it"));
+    assert_eq!(dropped.load(Ordering::Relaxed), 2);
+    assert_eq!(pending_and_places(pool), (0, 3));
+    assert_eq!(pool.refusal().to_string(), "no thread");
+}
