@@ -26,7 +26,7 @@ use sinew_sched::turn;
 
 use crate::cell::{Cell, Entry, WAITING};
 use crate::error::Unsent;
-use crate::mailbox::Put;
+use crate::mailbox::{Put, Ticket};
 use crate::waits;
 
 /// Puts a message into a mailbox that was full, when there is room.
@@ -43,9 +43,8 @@ pub(crate) fn wait_for_room<M: Send + 'static>(
         return Err((entry, Unsent::Refused(refused)));
     }
     let deadline = timeout.map(|timeout| sinew_sched::now() + timeout);
-    let ticket = cell.head.node.next_number();
     let (sender, mut receiver) = oneshot::channel();
-    {
+    let ticket = {
         let mut state = cell.lock();
         // There may be room by now.
         match state.mail.put(entry, || cell.head.begun()) {
@@ -57,8 +56,10 @@ pub(crate) fn wait_for_room<M: Send + 'static>(
                 return Ok(());
             }
             Put::Full(entry) => {
+                let ticket = Ticket::new(cell.head.node.next_number()); // under the lock: in the order of arrival
                 state.mail.wait(ticket, entry, sender);
                 cell.set_flag(WAITING);
+                ticket
             }
             Put::Closed(entry) => {
                 let reason = state.life.reason();
@@ -66,7 +67,7 @@ pub(crate) fn wait_for_room<M: Send + 'static>(
             }
             Put::Instead(..) | Put::Dropped(_) => unreachable!("the policy is to park"),
         }
-    }
+    };
     let place = Place { cell, ticket };
     let limit = deadline.map(Limit::Until);
     let received = receiver.recv_as(limit, waits::on(waits::SEND, cell.head.id));
@@ -88,7 +89,7 @@ pub(crate) fn wait_for_room<M: Send + 'static>(
 }
 
 /// Takes back the message of a sender that waits. None if it was let in or given back.
-fn withdraw<M: Send + 'static>(cell: &Cell<M>, ticket: u64) -> Option<Entry<M>> {
+fn withdraw<M: Send + 'static>(cell: &Cell<M>, ticket: Ticket) -> Option<Entry<M>> {
     let mut state = cell.lock();
     let withdrawn = state.mail.withdraw(ticket);
     cell.set_flags(&state.mail);
@@ -99,7 +100,7 @@ fn withdraw<M: Send + 'static>(cell: &Cell<M>, ticket: u64) -> Option<Entry<M>> 
 /// The place of a sender that waits. If the wait unwinds, the message is dropped: it was not sent.
 struct Place<'a, M: Send + 'static> {
     cell: &'a Cell<M>,
-    ticket: u64,
+    ticket: Ticket,
 }
 
 impl<M: Send + 'static> Drop for Place<'_, M> {

@@ -36,8 +36,8 @@ mod waiting;
 use std::collections::VecDeque;
 use std::mem;
 
-use waiting::Waiting;
-pub(crate) use waiting::{Admitted, Answer, Refused};
+pub(crate) use waiting::{Admitted, Answer, Refused, Ticket};
+use waiting::{Line, Waiting};
 
 /// What becomes of a message for a mailbox that is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -96,7 +96,7 @@ pub(crate) enum Stop {
 /// The system's lane, and senders that wait. It is there if one of them is not empty.
 struct Rest<M, E> {
     lane: VecDeque<E>,
-    waiting: VecDeque<Waiting<M>>,
+    waiting: Line<M>,
 }
 
 /// What became of a message.
@@ -169,8 +169,10 @@ impl<M, E: From<Stop>> Mail<M, E> {
     /// Memory for what is in it, used or kept for more. What messages have elsewhere is not known.
     pub(crate) fn bytes(&self) -> usize {
         let rest = self.rest.as_ref().map_or(0, |rest| {
-            let (lane, waiting) = (rest.lane.capacity(), rest.waiting.capacity());
-            size_of::<Rest<M, E>>() + lane * size_of::<E>() + waiting * size_of::<Waiting<M>>()
+            let (lane, waiting) = (rest.lane.capacity(), rest.waiting.len());
+            size_of::<Rest<M, E>>()
+                + lane * size_of::<E>()
+                + waiting * (size_of::<Ticket>() + size_of::<Waiting<M>>())
         });
         (self.queue.capacity() + self.taken as usize) * size_of::<M>() + rest
     }
@@ -247,19 +249,18 @@ impl<M, E: From<Stop>> Mail<M, E> {
         }
     }
 
-    /// Leaves a message of a sender that waits for room. It is let in if there is some by now.
-    pub(crate) fn wait(&mut self, ticket: u64, message: M, admitted: Answer<M>) {
-        self.rest().waiting.push_back(Waiting { ticket, message, admitted });
+    /// Leaves a message of a sender that waits for room, behind all others: its ticket is the newest.
+    pub(crate) fn wait(&mut self, ticket: Ticket, message: M, admitted: Answer<M>) {
+        let earlier = self.rest().waiting.insert(ticket, Waiting { message, admitted });
+        debug_assert!(earlier.is_none(), "a ticket is one sender's");
     }
 
     /// Takes back the message of a sender that waits no longer, with its answer, which is dropped when the lock is free. None if
     /// it was let in, or the mailbox is closed.
-    pub(crate) fn withdraw(&mut self, ticket: u64) -> Option<(M, Answer<M>)> {
-        let waiting = &mut self.rest.as_mut()?.waiting;
-        let at = waiting.iter().position(|waiting| waiting.ticket == ticket)?;
-        let withdrawn = waiting.remove(at);
+    pub(crate) fn withdraw(&mut self, ticket: Ticket) -> Option<(M, Answer<M>)> {
+        let withdrawn = self.rest.as_mut()?.waiting.remove(&ticket)?;
         self.tidy();
-        withdrawn.map(|waiting| (waiting.message, waiting.admitted))
+        Some((withdrawn.message, withdrawn.admitted))
     }
 
     pub(crate) fn has_waiting(&self) -> bool {
@@ -267,7 +268,7 @@ impl<M, E: From<Stop>> Mail<M, E> {
     }
 
     fn rest(&mut self) -> &mut Rest<M, E> {
-        self.rest.get_or_insert_with(|| Box::new(Rest { lane: VecDeque::new(), waiting: VecDeque::new() }))
+        self.rest.get_or_insert_with(|| Box::new(Rest { lane: VecDeque::new(), waiting: Line::new() }))
     }
 
     /// Something was taken out of the rest.
@@ -283,7 +284,7 @@ impl<M, E: From<Stop>> Mail<M, E> {
         let mut room = (self.capacity as usize).saturating_sub(self.len(begun));
         while room > 0
             && let Some(rest) = &mut self.rest
-            && let Some(first) = rest.waiting.pop_front()
+            && let Some((_, first)) = rest.waiting.pop_first()
         {
             room -= 1;
             self.queue.push_back(first.message);

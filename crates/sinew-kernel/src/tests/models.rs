@@ -13,7 +13,7 @@ use sinew_chan::chan::oneshot;
 use sinew_core::ExitReason;
 use sinew_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use sinew_sync::thread::{self, Thread};
-use sinew_sync::{Arc, Mutex, ShortLock, model};
+use sinew_sync::{Arc, Mutex, ShortLock, model, statics};
 
 use crate::ActorRef;
 use crate::actor::{Actor, Flow};
@@ -21,7 +21,7 @@ use crate::cell::AnyCell;
 use crate::ctx::Ctx;
 use crate::event::{Event, Exit, MonitorId, Relation};
 use crate::lifecycle::Lifecycle;
-use crate::mailbox::{Mail, Policy, Put, Refused, Stop, Taken};
+use crate::mailbox::{Mail, Policy, Put, Refused, Stop, Taken, Ticket};
 use crate::node::{LocalNode, Node};
 
 /// What the lane is for a request to stop.
@@ -39,6 +39,8 @@ struct Mailbox {
     begun: AtomicU32,
     woken: AtomicBool,
     actor: Mutex<Option<Thread>>,
+    /// The last ticket; changed under the lock of the mailbox.
+    tickets: statics::AtomicU64,
 }
 
 impl Mailbox {
@@ -48,7 +50,13 @@ impl Mailbox {
             begun: AtomicU32::new(0),
             woken: AtomicBool::new(true),
             actor: Mutex::new(None),
+            tickets: statics::AtomicU64::new(0),
         })
+    }
+
+    /// Returns the ticket of a sender that has the lock of the mailbox.
+    fn ticket(&self) -> Ticket {
+        Ticket::new(self.tickets.fetch_add(1, statics::Ordering::Relaxed))
     }
 
     fn wake(&self) {
@@ -81,7 +89,7 @@ impl Mailbox {
     }
 
     /// Sends, and waits if there is no room. The message, if it comes back.
-    fn send(&self, message: u32, ticket: u64) -> Option<u32> {
+    fn send(&self, message: u32) -> Option<u32> {
         let mut mail = self.mail.lock();
         match mail.put(message, || self.begun.load(Ordering::Relaxed)) {
             Put::In { wake, .. } => {
@@ -93,7 +101,7 @@ impl Mailbox {
             }
             Put::Full(message) => {
                 let (sender, mut receiver) = oneshot::channel();
-                mail.wait(ticket, message, sender);
+                mail.wait(self.ticket(), message, sender);
                 drop(mail);
                 receiver.recv().unwrap()
             }
@@ -170,7 +178,7 @@ fn everything_arrives(name: &str, capacity: u32, more: bool) {
                 let mail = mail.clone();
                 thread::spawn(move || {
                     for n in 0..3 {
-                        assert_eq!(mail.send(sender * 10 + n, u64::from(sender * 10 + n)), None);
+                        assert_eq!(mail.send(sender * 10 + n), None);
                     }
                 })
             })
@@ -242,7 +250,7 @@ fn mailbox_sender_against_death() {
         let senders: Vec<_> = (0..2)
             .map(|sender| {
                 let mail = mail.clone();
-                thread::spawn(move || mail.send(sender, u64::from(sender)).into_iter().collect::<Vec<_>>())
+                thread::spawn(move || mail.send(sender).into_iter().collect::<Vec<_>>())
             })
             .collect();
         let quitter = {
@@ -250,20 +258,21 @@ fn mailbox_sender_against_death() {
             thread::spawn(move || {
                 let (sender, mut receiver) = oneshot::channel();
                 let put = {
-                    let mut mail = mail.mail.lock();
-                    match mail.put(7, || 0) {
+                    let mut state = mail.mail.lock();
+                    match state.put(7, || 0) {
                         Put::Full(message) => {
-                            mail.wait(7, message, sender);
-                            None
+                            let ticket = mail.ticket();
+                            state.wait(ticket, message, sender);
+                            Err(ticket)
                         }
-                        put => Some(put),
+                        put => Ok(put),
                     }
                 };
                 match put {
-                    Some(Put::Closed(message)) => vec![message],
-                    Some(_) => vec![],
-                    None => {
-                        let withdrawn = mail.mail.lock().withdraw(7);
+                    Ok(Put::Closed(message)) => vec![message],
+                    Ok(_) => vec![],
+                    Err(ticket) => {
+                        let withdrawn = mail.mail.lock().withdraw(ticket);
                         match withdrawn {
                             Some((message, _)) => vec![message],
                             None => receiver.recv().unwrap().into_iter().collect(),
