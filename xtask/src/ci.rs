@@ -133,7 +133,7 @@ const STEPS: [Step; 14] = [
     },
     Step {
         name: "release-tests",
-        about: "the tests of the crates from sinew-fiber to sinew-kernel with optimisation",
+        about: "the tests of the crates from sinew-fiber to sinew-fd with optimisation",
         tier: Tier::Ci,
         budget: Duration::from_secs(420),
         run: steps::release_tests,

@@ -23,6 +23,7 @@
 //!
 //! Of both:
 //!
+//! - [`Errno`]: the error numbers of host calls;
 //! - [`Instant`]: time as a number, so that a test's clock can tell any;
 //! - [`json`]: what is seen of both, for tools.
 
@@ -31,6 +32,7 @@
 
 extern crate alloc;
 
+mod errno;
 mod exit;
 mod id;
 pub mod json;
@@ -47,6 +49,7 @@ mod tests;
 mod time;
 pub mod wire;
 
+pub use errno::Errno;
 pub use exit::{ExitReason, Failure};
 pub use id::{ActorId, NodeId, NotAnActorId};
 pub use kind::Kind;

@@ -12,10 +12,11 @@ use crate::report::{Tests, artifacts, failures, models as model_lines, output_of
 use crate::workspace;
 
 /// The crates that a model checker builds: those whose protocols it explores, and nothing above them.
-const MODELLED: [&str; 5] = ["sinew-sync", "sinew-fiber", "sinew-sched", "sinew-chan", "sinew-io"];
+const MODELLED: [&str; 6] =
+    ["sinew-sync", "sinew-fiber", "sinew-sched", "sinew-chan", "sinew-io", "sinew-wasm"];
 
 /// Those that are modelled under shuttle only: loom has no references to trait objects.
-const MODELLED_AT_RANDOM: [&str; 1] = ["sinew-kernel"];
+const MODELLED_AT_RANDOM: [&str; 2] = ["sinew-kernel", "sinew-fd"];
 
 /// The crates whose dependencies take longer to build than all of ours: wasmtime, and the runtimes that are measured beside
 /// ours.
@@ -112,6 +113,7 @@ pub(super) fn release_tests() -> Result<Ran, Broken> {
         "--package=sinew-chan",
         "--package=sinew-io",
         "--package=sinew-kernel",
+        "--package=sinew-fd",
         "--lib",
         "--tests",
         "--no-fail-fast",
