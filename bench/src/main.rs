@@ -22,6 +22,7 @@ mod net;
 mod placement;
 mod stall;
 mod task;
+mod wasm;
 
 use std::process::ExitCode;
 
@@ -106,6 +107,7 @@ fn benches() -> impl Iterator<Item = &'static Bench> {
         &channel::BENCHES,
         &dump::BENCHES,
         &net::BENCHES,
+        &wasm::BENCHES,
     ];
     benches.into_iter().flatten()
 }

@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+use sinew_sched::turn;
 use sinew_sync::statics::{AtomicU64, Ordering};
 use wasmtime::UpdateDeadline;
 
@@ -85,8 +86,14 @@ impl Cpu {
         self.deadline_poll = current_poll();
     }
 
+    /// The CPU time of its whole life.
+    pub(crate) fn total(&self) -> Duration {
+        self.total
+    }
+
     /// A tick has hit it.
     pub(crate) fn tick(&mut self, limits: &Limits, can_block: bool) -> Result<UpdateDeadline, HostExit> {
+        turn::keep_alive();
         let (poll, now) = (current_poll(), thread_cpu());
         if self.poll != poll {
             // The first tick of this poll. Its begin is not known, unless the deadline is of before:

@@ -5,12 +5,17 @@
 //! into the other classes from its serialized form.
 
 use std::num::NonZero;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use sinew_kernel::ActorId;
 use sinew_sync::statics::OnceLock;
 use wasmtime::Config;
 
+use crate::cache::{Cache, CacheStats};
 use crate::class::StackClass;
+use crate::cpu_times::CpuTimes;
 use crate::error::EngineError;
 use crate::memory_budget::MemoryBudget;
 use crate::slabs::{Memories, Stacks};
@@ -41,8 +46,10 @@ pub struct Engine(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     classes: [OnceLock<wasmtime::Engine>; StackClass::ALL.len()],
+    pub(crate) cache: Option<Cache>,
     pub(crate) ticker: Ticker,
     pub(crate) memory: Arc<MemoryBudget>,
+    pub(crate) cpu_times: Arc<CpuTimes>,
 }
 
 /// The options of an [`Engine`].
@@ -50,6 +57,7 @@ pub(crate) struct Inner {
 #[must_use = "options do nothing until `build`"]
 pub struct EngineBuilder {
     memory: usize,
+    cache: Option<PathBuf>,
 }
 
 impl Engine {
@@ -64,12 +72,23 @@ impl Engine {
 
     /// Returns the options of an engine.
     pub fn builder() -> EngineBuilder {
-        EngineBuilder { memory: usize::MAX }
+        EngineBuilder { memory: usize::MAX, cache: None }
+    }
+
+    /// Returns the CPU time that a guest has used; `None` if there is no such guest. It is counted at the
+    /// ticks that hit the guest, a millisecond apart.
+    pub fn cpu_time(&self, guest: ActorId) -> Option<Duration> {
+        self.0.cpu_times.get(guest)
     }
 
     /// Returns the bytes of linear memory and tables that all guests have now.
     pub fn memory_used(&self) -> usize {
         self.0.memory.used()
+    }
+
+    /// Returns the counters of the cache; `None` if the engine has [none](EngineBuilder::cache).
+    pub fn cache_stats(&self) -> Option<CacheStats> {
+        self.0.cache.as_ref().map(Cache::stats)
     }
 }
 
@@ -81,19 +100,37 @@ impl EngineBuilder {
         self
     }
 
+    /// Keeps compiled modules in `folder`, so that they load without being compiled again, also in
+    /// other processes. No modules are kept by default.
+    ///
+    /// The files are native code, which loading them runs. So the folder must belong to the effective
+    /// user of the process, and have mode 0700; it is created so if it is missing. A file that
+    /// somebody else could have written, or that is damaged, is ignored and replaced.
+    ///
+    /// Files are never removed. A user may remove them at any time.
+    pub fn cache(mut self, folder: impl Into<PathBuf>) -> EngineBuilder {
+        self.cache = Some(folder.into());
+        self
+    }
+
     /// Creates the engine.
     ///
     /// # Errors
     ///
-    /// As for [`Engine::new`].
+    /// As for [`Engine::new`], and if the folder of the [cache](EngineBuilder::cache) cannot be used.
     pub fn build(self) -> Result<Engine, EngineError> {
+        // Fails here, and not at the first guest.
+        let first = wasmtime::Engine::new(&config(StackClass::None)).map_err(EngineError::new)?;
+        let open = |folder: PathBuf| {
+            Cache::open(&folder, &first).map_err(|error| EngineError::Cache { folder, error })
+        };
         let inner = Inner {
+            cache: self.cache.map(open).transpose()?,
             classes: [const { OnceLock::new() }; StackClass::ALL.len()],
             ticker: Ticker::start().map_err(EngineError::Thread)?,
             memory: Arc::new(MemoryBudget::new(self.memory)),
+            cpu_times: Arc::default(),
         };
-        // Fails here, and not at the first guest.
-        let first = wasmtime::Engine::new(&config(StackClass::None)).map_err(EngineError::new)?;
         inner.tick(&first);
         let _ = inner.classes[StackClass::None as usize].set(first); // it is the first
         Ok(Engine(Arc::new(inner)))

@@ -14,6 +14,44 @@ pub enum EngineError {
     /// The compiler does not support this machine.
     #[error("WebAssembly is not supported here: {0}")]
     Unsupported(String),
+    /// The folder of the cache cannot be used.
+    #[error("cannot cache compiled modules in {}: {error}", folder.display())]
+    Cache {
+        /// The folder.
+        folder: PathBuf,
+        /// Why, and what to do.
+        #[source]
+        error: CacheFolderError,
+    },
+}
+
+/// Why a folder cannot hold the cache of compiled modules.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CacheFolderError {
+    /// It is a symbolic link.
+    #[error("it is a symbolic link; give the path of the folder that it leads to")]
+    Link,
+    /// It is a file, or something else.
+    #[error("it is not a folder; give another path, or remove it")]
+    NotAFolder,
+    /// It belongs to another user, who could change the code in it.
+    #[error("it belongs to user {owner}, and this process runs as user {user}; give a folder of user {user}")]
+    OtherOwner {
+        /// The user to whom it belongs.
+        owner: u32,
+        /// The effective user of this process.
+        user: u32,
+    },
+    /// Other users can enter it, or its owner cannot.
+    #[error("its mode is {mode:04o}, and has to be 0700; change that with chmod, or remove it")]
+    Mode {
+        /// The permission bits that it has.
+        mode: u32,
+    },
+    /// It cannot be opened or created.
+    #[error("{0}; give a path at which this process can create a folder")]
+    System(#[from] io::Error),
 }
 
 impl EngineError {

@@ -1,7 +1,9 @@
 //! What a guest may do beyond computing, receiving and logging.
 
 use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 
+use sinew_fd::Access;
 use sinew_kernel::{ActorId, NodeRef};
 
 /// The permissions of a guest: each is denied unless it is granted here.
@@ -22,6 +24,16 @@ pub struct Grants {
     register: Vec<Pattern>,
     see: bool,
     spawn: Option<Box<Grants>>,
+    directories: Vec<DirectoryGrant>,
+}
+
+/// A directory of the host that a guest may use.
+#[derive(Clone, Debug)]
+pub(crate) struct DirectoryGrant {
+    /// The path by which the guest knows it.
+    pub(crate) guest_path: Box<str>,
+    pub(crate) host_path: PathBuf,
+    pub(crate) access: Access,
 }
 
 #[derive(Clone, Debug)]
@@ -88,6 +100,30 @@ impl Grants {
         self
     }
 
+    /// Grants the files below a directory of the host, which the guest knows as `guest_path`. Nothing outside of it is
+    /// reached: neither by `..` nor by links. It is opened when the guest starts; if it does not exist then, the guest
+    /// fails.
+    ///
+    /// Programs find the directories at the file descriptors from 3 on, in the order in which they were granted.
+    ///
+    /// ```
+    /// use sinew_wasm::{Access, Grants};
+    ///
+    /// Grants::none()
+    ///     .directory("/etc", "/srv/app/config", Access::ReadOnly)
+    ///     .directory("/data", "/srv/app/data", Access::ReadWrite);
+    /// ```
+    pub fn directory(
+        mut self,
+        guest_path: impl Into<Box<str>>,
+        host_path: impl AsRef<Path>,
+        access: Access,
+    ) -> Grants {
+        let (guest_path, host_path) = (guest_path.into(), host_path.as_ref().to_owned());
+        self.directories.push(DirectoryGrant { guest_path, host_path, access });
+        self
+    }
+
     /// Grants spawning modules as children, which have these grants, and at most those of this guest.
     pub fn spawn(mut self, children: Grants) -> Grants {
         self.spawn = Some(Box::new(children));
@@ -110,6 +146,10 @@ impl Grants {
         self.see
     }
 
+    pub(crate) fn directories(&self) -> &[DirectoryGrant] {
+        &self.directories
+    }
+
     /// The grants of a child; `None` if it may spawn none. A child never has what its parent lacks.
     pub(crate) fn of_child(&self) -> Option<Grants> {
         let wanted = self.spawn.as_deref()?;
@@ -124,6 +164,12 @@ impl Grants {
                 .collect(),
             see: wanted.see && self.see,
             spawn: wanted.spawn.clone(),
+            directories: wanted
+                .directories
+                .iter()
+                .filter(|wanted| self.directories.iter().any(|own| own.covers(wanted)))
+                .cloned()
+                .collect(),
         })
     }
 }
@@ -147,6 +193,15 @@ fn covered(wanted: &[Scope], own: &[Scope]) -> Vec<Scope> {
         })
     };
     wanted.iter().filter(|scope| covers(scope)).cloned().collect()
+}
+
+impl DirectoryGrant {
+    /// Whether this grants what `other` does. Only the same path does: below a directory that a guest may change, a path
+    /// may become a link to the outside.
+    fn covers(&self, other: &DirectoryGrant) -> bool {
+        self.host_path == other.host_path
+            && (self.access == Access::ReadWrite || other.access == Access::ReadOnly)
+    }
 }
 
 impl Pattern {
@@ -194,5 +249,20 @@ mod tests {
         assert_eq!((child.send.len(), child.stop.len(), child.register.len()), (1, 0, 1));
         assert!(!child.may_see());
         assert!(Grants::all_actors().of_child().is_none());
+    }
+
+    #[test]
+    fn a_child_has_no_directory_that_its_parent_lacks_or_may_only_read() {
+        use Access::{ReadOnly, ReadWrite};
+        let wanted = Grants::none()
+            .directory("/a", "/srv/a", ReadWrite)
+            .directory("/b", "/srv/b", ReadWrite)
+            .directory("/b", "/srv/b", ReadOnly)
+            .directory("/c", "/srv/a/below", ReadOnly);
+        let parent =
+            Grants::none().directory("/", "/srv/a", ReadWrite).directory("/", "/srv/b", ReadOnly).spawn(wanted);
+        let child = parent.of_child().unwrap();
+        let has: Vec<_> = child.directories().iter().map(|it| (&*it.guest_path, it.access)).collect();
+        assert_eq!(has, [("/a", ReadWrite), ("/b", ReadOnly)]);
     }
 }

@@ -29,8 +29,14 @@ impl Guest {
     /// Returns a guest with the default options of `module`: no grants, default limits, and the stack
     /// class that its imports call for.
     pub fn new(module: &Module) -> Guest {
-        let options =
-            Options { class: module.default_class(), limits: Limits::default(), grants: Grants::none() };
+        let options = Options {
+            class: module.default_class(),
+            limits: Limits::default(),
+            grants: Grants::none(),
+            name: module.shared_name(),
+            args: Vec::new(),
+            env: Vec::new(),
+        };
         Guest { module: module.clone(), options }
     }
 
@@ -50,6 +56,20 @@ impl Guest {
     /// Sets what it may do beyond computing, receiving and logging.
     pub fn grants(mut self, grants: Grants) -> Guest {
         self.options.grants = grants;
+        self
+    }
+
+    /// Sets the arguments of a program, after argument 0, which is the name of the module.
+    pub fn args<A: Into<Box<str>>>(mut self, args: impl IntoIterator<Item = A>) -> Guest {
+        self.options.args = args.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets a variable of its environment. By default it has none: the environment of the host is never visible.
+    pub fn env(mut self, name: impl Into<Box<str>>, value: impl Into<Box<str>>) -> Guest {
+        let name = name.into();
+        self.options.env.retain(|(other, _)| *other != name);
+        self.options.env.push((name, value.into()));
         self
     }
 }

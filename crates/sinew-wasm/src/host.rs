@@ -8,8 +8,12 @@ pub(crate) mod access;
 mod actors;
 mod basics;
 mod messages;
+mod read_file;
 mod state_calls;
+#[cfg(test)]
+mod tests;
 mod waiting;
+mod wasi;
 
 use std::fmt;
 
@@ -34,7 +38,21 @@ const ENV: &str = "env";
 const I32: ValType = ValType::I32;
 const I64: ValType = ValType::I64;
 
-const FAMILIES: [&[HostCall]; 4] = [basics::CALLS, messages::CALLS, actors::CALLS, state_calls::CALLS];
+const FAMILIES: [&[HostCall]; 13] = [
+    basics::CALLS,
+    messages::CALLS,
+    actors::CALLS,
+    state_calls::CALLS,
+    read_file::CALLS,
+    wasi::process::CALLS,
+    wasi::clocks::CALLS,
+    wasi::descriptors::CALLS,
+    wasi::files::CALLS,
+    wasi::listing::CALLS,
+    wasi::paths::CALLS,
+    wasi::poll::CALLS,
+    wasi::unsupported::CALLS,
+];
 
 /// Every host call.
 pub(crate) fn all() -> impl Iterator<Item = &'static HostCall> {
@@ -44,6 +62,11 @@ pub(crate) fn all() -> impl Iterator<Item = &'static HostCall> {
 /// The forms of a host call.
 pub(crate) fn find(module: &str, name: &str) -> impl Iterator<Item = &'static HostCall> {
     all().filter(move |call| call.module == module && call.name == name)
+}
+
+/// Whether a call always fails with `ENOSYS`.
+pub(crate) fn is_unsupported(call: &HostCall) -> bool {
+    wasi::unsupported::CALLS.iter().any(|other| (other.module, other.name) == (call.module, call.name))
 }
 
 /// Why a call of the published interface cannot be imported yet.
@@ -57,7 +80,6 @@ pub(crate) fn not_yet(module: &str, name: &str) -> Option<&'static str> {
             "this build of Sinew has no descriptors for guests yet"
         }
         "mk_i2c_read_blocking" => "this machine has no hardware that guests can use",
-        "mk_read_file" => "this build of Sinew has no files for guests yet",
         _ => return None,
     })
 }

@@ -11,31 +11,46 @@
 //!
 //! `docs/abi.md` in the repository lists the calls that a guest can import.
 
-mod class;
-mod cpu;
-mod debug_info;
-mod engine;
-mod error;
-mod failure;
-mod grants;
-mod guest;
-mod host;
-mod limits;
-mod log_lines;
-mod memory_budget;
-mod module;
-mod profile;
-mod run;
-mod slabs;
-mod spawn;
-mod state;
+#![cfg_attr(any(loom, shuttle), allow(dead_code, reason = "models run the ticker alone"))]
+
 mod ticker;
 
-pub use class::StackClass;
-pub use engine::{Engine, EngineBuilder};
-pub use error::{EngineError, LoadError};
-pub use grants::Grants;
-pub use guest::Guest;
-pub use limits::Limits;
-pub use module::Module;
-pub use spawn::{GuestBuilder, GuestSpawnError, WasmChild, WasmNode};
+/// What is not built for a model checker.
+macro_rules! unless_model {
+    ($($item:item)*) => { $(#[cfg(not(any(loom, shuttle)))] $item)* };
+}
+
+unless_model! {
+    mod cache;
+    mod class;
+    mod cpu;
+    mod cpu_times;
+    mod debug_info;
+    mod engine;
+    mod error;
+    mod failure;
+mod fds;
+    mod grants;
+    mod guest;
+    mod host;
+    mod limits;
+    mod log_lines;
+    mod memory_budget;
+    mod module;
+    mod profile;
+    mod run;
+    mod slabs;
+    mod spawn;
+    mod state;
+
+    pub use cache::CacheStats;
+    pub use class::StackClass;
+    pub use engine::{Engine, EngineBuilder};
+    pub use error::{CacheFolderError, EngineError, LoadError};
+    pub use grants::Grants;
+    pub use guest::Guest;
+    pub use limits::Limits;
+    pub use module::Module;
+pub use sinew_fd::Access;
+    pub use spawn::{GuestBuilder, GuestSpawnError, WasmChild, WasmNode};
+}

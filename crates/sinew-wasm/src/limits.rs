@@ -26,6 +26,7 @@ pub struct Limits {
     pub(crate) log_lines: u32,
     pub(crate) state_bytes: usize,
     pub(crate) children: u32,
+    pub(crate) fds: usize,
 }
 
 /// The CPU weight that has exactly one slice a turn.
@@ -46,6 +47,7 @@ impl Default for Limits {
             log_lines: 1_000,
             state_bytes: 1 << 20,
             children: 16,
+            fds: 64,
         }
     }
 }
@@ -96,7 +98,8 @@ impl Limits {
         self
     }
 
-    /// Limits the bytes that one host call copies. Defaults to 16 MiB.
+    /// Limits the bytes that one host call copies. Defaults to 16 MiB. Reads and writes beyond it are short; other
+    /// calls fail.
     pub fn copy(mut self, bytes: usize) -> Limits {
         self.copy = bytes;
         self
@@ -124,6 +127,13 @@ impl Limits {
     /// Limits the children that it has at a time. Defaults to 16.
     pub fn children(mut self, children: u32) -> Limits {
         self.children = children;
+        self
+    }
+
+    /// Limits its file descriptors: their numbers are below `fds`, of which 0 to 2 are its standard streams. Defaults
+    /// to 64. A call that opens one more fails with `EMFILE`.
+    pub fn fds(mut self, fds: usize) -> Limits {
+        self.fds = fds;
         self
     }
 }

@@ -1,6 +1,7 @@
 //! Modules: compiled once, checked, and linked for the stack classes that their guests have.
 
 use std::fmt;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ pub struct Module(Arc<Inner>);
 
 struct Inner {
     engine: Engine,
-    name: Box<str>,
+    name: Arc<str>,
     /// As compiled by the engine of class NONE.
     compiled: wasmtime::Module,
     form: Form,
@@ -82,8 +83,7 @@ impl Engine {
 
 impl Module {
     fn compile(engine: Engine, name: Box<str>, source: &[u8]) -> Result<Module, LoadError> {
-        let compiled = wasmtime::Module::new(engine.0.class(StackClass::None)?, source);
-        let compiled = compiled
+        let compiled = load_or_compile(&engine.0, engine.0.class(StackClass::None)?, source)
             .map_err(|error| LoadError::Invalid { module: name.clone(), error: format!("{error:#}") })?;
         let mut faults = Vec::new();
         let form = check_exports(&compiled, &mut faults);
@@ -92,6 +92,7 @@ impl Module {
             return Err(LoadError::NotAnActor { module: name, faults });
         };
         let (debug, linked) = (DebugInfo::of(source), [const { OnceLock::new() }; StackClass::ALL.len()]);
+        let name = name.into();
         Ok(Module(Arc::new(Inner { engine, name, compiled, form, debug, imports, linked })))
     }
 
@@ -105,6 +106,12 @@ impl Module {
         self.0.imports.iter().map(|call| format!("{}.{}", call.module, call.name))
     }
 
+    /// Returns those of its [imports](Module::imports) that always fail with `ENOSYS`: calls of WASI that Sinew does not
+    /// implement. A program that imports one may still run, since most are used by few programs.
+    pub fn unsupported_imports(&self) -> impl Iterator<Item = String> + '_ {
+        self.0.imports.iter().filter(|call| host::is_unsupported(call)).map(ToString::to_string)
+    }
+
     /// Returns the stack class that its guests have by default.
     pub fn default_class(&self) -> StackClass {
         match self.0.form {
@@ -112,6 +119,10 @@ impl Module {
             Form::Actor if self.0.imports.iter().any(|call| call.can_block) => StackClass::Small,
             Form::Actor => StackClass::None,
         }
+    }
+
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        self.0.name.clone()
     }
 
     pub(crate) fn form(&self) -> Form {
@@ -141,7 +152,7 @@ impl Module {
     }
 
     fn link_anew(&self, class: StackClass) -> Result<InstancePre<GuestState>, LoadError> {
-        let not_an_actor = |faults| LoadError::NotAnActor { module: self.0.name.clone(), faults };
+        let not_an_actor = |faults| LoadError::NotAnActor { module: (&*self.0.name).into(), faults };
         if !class.can_block() {
             let void = |call: &&&HostCall| call.can_block && call.results.is_empty();
             let faults: Vec<String> = self.0.imports.iter().filter(void).map(|call| {
@@ -167,6 +178,32 @@ impl Module {
         }
         linker.instantiate_pre(&module).map_err(failed)
     }
+}
+
+/// Loads the module from the cache of the engine, or compiles it and stores it there.
+fn load_or_compile(
+    engine: &EngineInner,
+    of_class: &wasmtime::Engine,
+    source: &[u8],
+) -> wasmtime::Result<wasmtime::Module> {
+    let Some(cache) = &engine.cache else {
+        return wasmtime::Module::new(of_class, source);
+    };
+    let key = cache.key(source);
+    let stored = cache.find(&key, |code| {
+        // SAFETY: the code is what `serialize` returned for an engine with the same fingerprint, stored
+        // below by a process of our own user. Nobody else can have written it: its folder has mode 0700
+        // and it is a file of ours that nobody else can write to. It is unchanged: its SHA-256 was
+        // verified on these very bytes. The module `cache` checks all of that before it makes a
+        // `TrustedCode`.
+        unsafe { wasmtime::Module::deserialize(of_class, code.bytes()) }.ok()
+    });
+    if let Some(module) = stored {
+        return Ok(module);
+    }
+    let module = wasmtime::Module::new(of_class, source)?;
+    cache.store(&key, module.serialize().map_err(io::Error::other));
+    Ok(module)
 }
 
 /// What it is run by. Notes each fault.

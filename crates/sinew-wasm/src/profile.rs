@@ -7,6 +7,7 @@ use sinew_kernel::ActorId;
 use sinew_kernel::raw::Inbox;
 
 use crate::class::StackClass;
+use crate::cpu_times::CpuTimes;
 use crate::grants::Grants;
 use crate::limits::Limits;
 use crate::memory_budget::MemoryBudget;
@@ -17,6 +18,12 @@ pub(crate) struct Options {
     pub(crate) class: StackClass,
     pub(crate) limits: Limits,
     pub(crate) grants: Grants,
+    /// The name of its module: argument 0.
+    pub(crate) name: Arc<str>,
+    /// Its arguments after that.
+    pub(crate) args: Vec<Box<str>>,
+    /// Its environment: names and values.
+    pub(crate) env: Vec<(Box<str>, Box<str>)>,
 }
 
 /// What the instances of a guest share.
@@ -24,6 +31,7 @@ pub(crate) struct Profile {
     pub(crate) options: Options,
     /// The memory of all guests of the engine.
     pub(crate) memory: Arc<MemoryBudget>,
+    pub(crate) cpu_times: Arc<CpuTimes>,
     /// Starts modules as children of a guest.
     pub(crate) spawner: Box<dyn Spawner>,
 }

@@ -85,7 +85,8 @@ impl Instantiated {
     async fn new(linked: &Linked, inbox: &Inbox) -> wasmtime::Result<Instantiated> {
         let Linked { module, profile, instance: pre } = linked;
         let can_block = profile.options.class.can_block();
-        let state = GuestState::new(profile.clone(), inbox.clone());
+        let mut state = GuestState::new(profile.clone(), inbox.clone());
+        state.open_directories().await?;
         let mut store = Store::new(pre.module().engine(), state);
         store.limiter(|state| state);
         store.epoch_deadline_callback(GuestState::tick);
@@ -112,22 +113,9 @@ impl Instantiated {
         let (instance, store) = (self.instance, &mut self.store);
         self.payloads = Payloads::of(&instance, store)?;
         if let Ok(initialize) = instance.get_typed_func::<(), ()>(&mut *store, "_initialize") {
-            self.call(&initialize, ()).await?;
+            call(&mut self.store, self.can_block, &initialize, ()).await?;
         }
         Ok(())
-    }
-
-    async fn call<P, R>(&mut self, function: &TypedFunc<P, R>, params: P) -> wasmtime::Result<R>
-    where
-        P: wasmtime::WasmParams + Send + Sync,
-        R: wasmtime::WasmResults + Send + Sync,
-    {
-        reset_deadline(&mut self.store);
-        if self.can_block {
-            function.call_async(&mut self.store, params).await
-        } else {
-            function.call(&mut self.store, params)
-        }
     }
 
     /// Has the guest handle a message. It stays unless that is zero.
@@ -141,15 +129,14 @@ impl Instantiated {
         drop(payload);
         // Both fit: `room` has seen to it, and without a memory nobody uses the length.
         let (ptr, len) = ((start as u32).cast_signed(), (len as u32).cast_signed());
-        let function = self.handle_message.clone().expect("an actor has it");
+        let function = self.handle_message.as_ref().expect("an actor has it");
         let params = (kind.0.cast_signed(), source.as_u64().cast_signed(), ptr, len);
-        let stays = self.call(&function, params).await?;
+        let stays = call(&mut self.store, self.can_block, function, params).await?;
         if ptr != 0
             && stays != 0
             && let Payloads::Allocated { free, .. } = &self.payloads
         {
-            let free = free.clone();
-            self.call(&free, ptr).await?;
+            call(&mut self.store, self.can_block, free, ptr).await?;
         }
         Ok(stays)
     }
@@ -161,9 +148,8 @@ impl Instantiated {
             Payloads::Area { start, size } if len <= *size => Ok(*start),
             Payloads::Area { size, .. } => Err(too_large(len, *size)),
             Payloads::Allocated { alloc, .. } => {
-                let alloc = alloc.clone();
                 let wanted = i32::try_from(len).map_err(|_| too_large(len, i32::MAX as usize))?;
-                let start = self.call(&alloc, wanted).await?;
+                let start = call(&mut self.store, self.can_block, alloc, wanted).await?;
                 if start == 0 {
                     let text = format!("its allocator has no room for a payload of {len} bytes");
                     return Err(HostExit::Limit(text).into());
@@ -189,7 +175,7 @@ impl Instantiated {
     async fn run_program(&mut self, module: &Module) -> Flow {
         let start = self.instance.get_typed_func::<(), ()>(&mut self.store, "_start");
         let ended = match start {
-            Ok(start) => self.call(&start, ()).await,
+            Ok(start) => call(&mut self.store, self.can_block, &start, ()).await,
             Err(error) => Err(error),
         };
         match ended {
@@ -228,6 +214,22 @@ impl Payloads {
         }
         Ok(Payloads::Area { start, size })
     }
+}
+
+/// Calls a function of a guest.
+#[inline]
+async fn call<P, R>(
+    store: &mut Store<GuestState>,
+    can_block: bool,
+    function: &TypedFunc<P, R>,
+    params: P,
+) -> wasmtime::Result<R>
+where
+    P: wasmtime::WasmParams + Send + Sync,
+    R: wasmtime::WasmResults + Send + Sync,
+{
+    reset_deadline(store);
+    if can_block { function.call_async(store, params).await } else { function.call(store, params) }
 }
 
 /// The next tick hits the guest.

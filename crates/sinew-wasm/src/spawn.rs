@@ -9,7 +9,7 @@ use sinew_kernel::{ActorBuilder, ActorRef, ChildSpec, Ctx, Message, NodeRef, Pol
 use crate::error::LoadError;
 use crate::guest::Guest;
 use crate::module::Module;
-use crate::profile::{ChildModule, Options, Profile, Spawner, Spawning};
+use crate::profile::{ChildModule, Profile, Spawner, Spawning};
 use crate::run::{Linked, run_guest};
 
 /// Starts guests on a node, or as children of an actor.
@@ -110,7 +110,8 @@ fn link(guest: Guest) -> Result<Arc<Linked>, LoadError> {
     let Guest { module, options } = guest;
     let instance = module.link(options.class)?;
     let (memory, spawner) = (module.engine().memory.clone(), Box::new(Children(module.clone())));
-    let profile = Arc::new(Profile { options, memory, spawner });
+    let cpu_times = module.engine().cpu_times.clone();
+    let profile = Arc::new(Profile { options, memory, cpu_times, spawner });
     Ok(Arc::new(Linked { module, profile, instance }))
 }
 
@@ -123,8 +124,8 @@ impl Spawner for Children {
         Box::pin(async move {
             let ChildModule { source, mailbox, limits, grants } = child;
             let module = engine.module_async(name.into(), source).await.map_err(|error| error.to_string())?;
-            let options = Options { class: module.default_class(), limits, grants };
-            let child = parent.ctx().wasm(Guest { module, options }).mailbox(mailbox).spawn();
+            let guest = Guest::new(&module).limits(limits).grants(grants);
+            let child = parent.ctx().wasm(guest).mailbox(mailbox).spawn();
             child.map(|child| child.id()).map_err(|error| error.to_string())
         })
     }

@@ -7,8 +7,9 @@ use sinew_kernel::{ActorId, Kind, Level};
 use wasmtime::{Memory, ResourceLimiter, StoreContextMut, UpdateDeadline};
 
 use crate::cpu::Cpu;
+use crate::fds::Fds;
 use crate::log_lines::LogLines;
-use crate::profile::Profile;
+use crate::profile::{Options, Profile};
 
 /// The data of a guest's store.
 pub(crate) struct GuestState {
@@ -21,6 +22,8 @@ pub(crate) struct GuestState {
     /// The sender of the message that it handles, which it may always answer.
     pub(crate) source: ActorId,
     pub(crate) kind: Kind,
+    /// Its file descriptors, once it has used one or was granted a directory: most guests have none.
+    fds: Option<Box<Fds>>,
     /// Bytes that it has of the engine's budget.
     memory_bytes: usize,
     table_elements: usize,
@@ -39,6 +42,7 @@ impl GuestState {
             log: LogLines::default(),
             source: ActorId::NOBODY,
             kind: Kind(0),
+            fds: None,
             memory_bytes: 0,
             table_elements: 0,
         }
@@ -65,6 +69,31 @@ impl GuestState {
         }
     }
 
+    /// Opens the directories that it was granted.
+    pub(crate) async fn open_directories(&mut self) -> wasmtime::Result<()> {
+        let Options { grants, limits, .. } = &self.profile.options;
+        if !grants.directories().is_empty() {
+            // Boxed: the future of every guest has room for this one.
+            let opening = Box::pin(Fds::open(limits.fds, grants.directories().to_vec()));
+            self.fds = Some(Box::new(opening.await?));
+        }
+        Ok(())
+    }
+
+    /// Returns its file descriptors.
+    pub(crate) fn fds(&mut self) -> &Fds {
+        let limit = self.profile.options.limits.fds;
+        self.fds.get_or_insert_with(|| Box::new(Fds::new(limit)))
+    }
+
+    /// Logs the lines that it has written to its standard output and error.
+    pub(crate) fn log_output(&mut self) {
+        let Some(fds) = &self.fds else { return };
+        for (level, line) in fds.take_lines() {
+            self.log(level, String::from_utf8_lossy(&line).trim_end_matches('\r'));
+        }
+    }
+
     /// Notes that a call was denied for want of a grant.
     pub(crate) fn denied(&mut self, call: &str, what: std::fmt::Arguments<'_>) {
         self.log(Level::Warn, &format!("{call} denied: {what}; grant it in the guest's `Grants`"));
@@ -74,7 +103,11 @@ impl GuestState {
     pub(crate) fn tick(mut context: StoreContextMut<'_, GuestState>) -> wasmtime::Result<UpdateDeadline> {
         let state = context.data_mut();
         let options = &state.profile.options;
-        Ok(state.cpu.tick(&options.limits, options.class.can_block())?)
+        let update = state.cpu.tick(&options.limits, options.class.can_block());
+        if !state.cpu.total().is_zero() {
+            state.profile.cpu_times.set(state.inbox.id(), state.cpu.total());
+        }
+        Ok(update?)
     }
 
     fn take(&self, bytes: usize) -> bool {
@@ -111,6 +144,13 @@ impl ResourceLimiter for GuestState {
 
 impl Drop for GuestState {
     fn drop(&mut self) {
+        if let Some(fds) = &self.fds {
+            fds.table.close_all();
+            self.log_output(); // the last line may have had no end
+        }
+        if !self.cpu.total().is_zero() {
+            self.profile.cpu_times.forget(self.inbox.id());
+        }
         self.profile.memory.give_back(self.memory_bytes + self.table_elements * TABLE_ELEMENT);
     }
 }

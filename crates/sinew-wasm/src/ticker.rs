@@ -8,22 +8,24 @@
 //! A worker counts itself in one of the `running` counters while it polls a guest ([`Ticker::enter`]).
 //! The thread ticks while a counter is not zero, and parks after [`IDLE_TICKS`] ticks without one.
 //! Before it parks it sets `parked` and looks at the counters again; a worker that enters increments
-//! its counter and then looks at `parked`. All four are sequentially consistent, so at least one of
-//! the two sees the other: no guest runs without ticks.
+//! its counter and then looks at `parked`. A sequentially consistent fence between the two steps of
+//! each has at least one of them see the other: no guest runs without ticks. `stopped` is set and
+//! looked at in the same way.
 //!
 //! Model: `ticker_never_sleeps_through_a_guest`.
 
 use std::time::Duration;
 
 use sinew_sched::turn;
-use sinew_sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use sinew_sync::{Arc, Mutex, capacity, park_timeout, thread};
+use sinew_sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use sinew_sync::thread::{self, Thread};
+use sinew_sync::{Arc, Mutex, capacity, fence_after_rmw, park_timeout};
 
 /// The time between two ticks.
 pub(crate) const TICK: Duration = Duration::from_millis(1);
 
 /// Ticks without a guest after which the thread parks. Waking it costs a guest a system call.
-const IDLE_TICKS: u32 = capacity(50, 1) as u32;
+const IDLE_TICKS: u32 = 50;
 
 /// Counters of running guests: workers share one only if there are more workers.
 const COUNTERS: usize = capacity(16, 1);
@@ -37,7 +39,9 @@ struct State {
     running: [Running; COUNTERS],
     parked: AtomicBool,
     stopped: AtomicBool,
-    /// Advances an epoch each; weak references, which forget themselves.
+    /// The thread, from when it runs.
+    thread: Mutex<Option<Thread>>,
+    /// Each advances an epoch; false if its engine is gone.
     epochs: Mutex<Vec<Box<dyn Fn() -> bool + Send>>>,
 }
 
@@ -62,18 +66,8 @@ impl Ticker {
     #[inline]
     pub(crate) fn enter(&self) -> Entered<'_> {
         let counter = &self.state.running[turn::worker_index().unwrap_or(0) % COUNTERS];
-        counter.0.fetch_add(1, Ordering::SeqCst);
-        if self.state.parked.load(Ordering::SeqCst) {
-            self.wake();
-        }
+        self.state.enter(counter);
         Entered(counter)
-    }
-
-    #[cold]
-    fn wake(&self) {
-        if let Some(thread) = &self.thread {
-            thread.thread().unpark();
-        }
     }
 }
 
@@ -89,8 +83,9 @@ impl Drop for Entered<'_> {
 
 impl Drop for Ticker {
     fn drop(&mut self) {
-        self.state.stopped.store(true, Ordering::SeqCst);
-        self.wake();
+        self.state.stopped.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.state.wake_if_parked();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join(); // it does not panic
         }
@@ -100,26 +95,46 @@ impl Drop for Ticker {
 impl State {
     fn new() -> State {
         State {
-            running: [const { Running(AtomicU32::new(0)) }; COUNTERS],
+            running: std::array::from_fn(|_| Running(AtomicU32::new(0))),
             parked: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
+            thread: Mutex::new(None),
             epochs: Mutex::new(Vec::new()),
         }
     }
 
+    /// Counts a guest.
+    #[inline]
+    fn enter(&self, counter: &Running) {
+        counter.0.fetch_add(1, Ordering::SeqCst);
+        fence_after_rmw();
+        self.wake_if_parked();
+    }
+
+    #[inline]
+    fn wake_if_parked(&self) {
+        if self.parked.load(Ordering::Relaxed) {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    fn wake(&self) {
+        if let Some(thread) = &*self.thread.lock() {
+            thread.unpark();
+        }
+    }
+
     fn run(&self) {
+        *self.thread.lock() = Some(thread::current());
         let mut idle = 0;
-        while !self.stopped.load(Ordering::SeqCst) {
+        while !self.stopped.load(Ordering::Relaxed) {
             if self.has_guests() {
                 idle = 0;
             } else if idle < IDLE_TICKS {
                 idle += 1;
             } else {
-                self.parked.store(true, Ordering::SeqCst);
-                if !self.has_guests() && !self.stopped.load(Ordering::SeqCst) {
-                    thread::park();
-                }
-                self.parked.store(false, Ordering::SeqCst);
+                self.park();
                 continue;
             }
             park_timeout(TICK);
@@ -127,7 +142,39 @@ impl State {
         }
     }
 
+    /// Parks until a guest runs.
+    fn park(&self) {
+        self.parked.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if !self.has_guests() && !self.stopped.load(Ordering::Relaxed) {
+            thread::park();
+        }
+        self.parked.store(false, Ordering::Relaxed);
+    }
+
     fn has_guests(&self) -> bool {
-        self.running.iter().any(|running| running.0.load(Ordering::SeqCst) > 0)
+        self.running.iter().any(|running| running.0.load(Ordering::Relaxed) > 0)
+    }
+}
+
+#[cfg(all(test, any(loom, shuttle)))]
+mod models {
+    use super::*;
+
+    /// The thread would park for ever if neither side saw the other.
+    #[test]
+    fn ticker_never_sleeps_through_a_guest() {
+        sinew_sync::model("ticker_never_sleeps_through_a_guest", || {
+            let state = Arc::new(State::new());
+            let ticking = state.clone();
+            let thread = thread::spawn(move || {
+                *ticking.thread.lock() = Some(thread::current());
+                while !ticking.has_guests() {
+                    ticking.park();
+                }
+            });
+            state.enter(&state.running[0]);
+            thread.join().unwrap();
+        });
     }
 }

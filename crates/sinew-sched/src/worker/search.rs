@@ -222,7 +222,7 @@ impl Worker {
     }
 
     #[inline(always)]
-    pub(super) fn next_turn(&self) -> u32 {
+    pub(crate) fn next_turn(&self) -> u32 {
         count(&self.inbox.own.turns) as u32
     }
 

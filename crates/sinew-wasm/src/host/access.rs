@@ -3,6 +3,7 @@
 //! A pointer is checked for its whole width before a call has an effect. An out-pointer of zero is
 //! skipped.
 
+use sinew_core::Errno;
 use wasmtime::Caller;
 
 use crate::state::GuestState;
@@ -31,13 +32,20 @@ pub(crate) trait Access {
 
     /// Checks a range of the guest's memory.
     fn buffer(&mut self, ptr: i32, len: i32) -> Result<Buffer, BadRange> {
-        let (start, len) = (ptr.cast_unsigned() as usize, len.cast_unsigned() as usize);
+        let len = len.cast_unsigned() as usize;
+        if len <= self.state().profile.options.limits.copy { self.range(ptr, len) } else { Err(BadRange) }
+    }
+
+    /// Checks a range of which a call copies no more than it may.
+    fn range(&mut self, ptr: i32, len: usize) -> Result<Buffer, BadRange> {
+        let start = ptr.cast_unsigned() as usize;
         let within = start.checked_add(len).is_some_and(|end| end <= self.memory().len());
-        if within && len <= self.state().profile.options.limits.copy {
-            Ok(Buffer { start, len })
-        } else {
-            Err(BadRange)
-        }
+        if within { Ok(Buffer { start, len }) } else { Err(BadRange) }
+    }
+
+    /// The bytes of a buffer.
+    fn contents(&mut self, buffer: Buffer) -> &mut [u8] {
+        &mut self.memory()[buffer.start..buffer.start + buffer.len]
     }
 
     /// Checks an address to which `width` bytes may be written.
@@ -45,9 +53,7 @@ pub(crate) trait Access {
         if ptr == 0 {
             return Ok(Out(None));
         }
-        let start = ptr.cast_unsigned() as usize;
-        let within = start.checked_add(width).is_some_and(|end| end <= self.memory().len());
-        if within { Ok(Out(Some(start))) } else { Err(BadRange) }
+        self.range(ptr, width).map(|Buffer { start, .. }| Out(Some(start)))
     }
 
     /// The bytes of a range.
@@ -74,6 +80,12 @@ pub(crate) trait Access {
         if let Out(Some(start)) = out {
             self.memory()[start..start + bytes.len()].copy_from_slice(bytes);
         }
+    }
+}
+
+impl From<BadRange> for Errno {
+    fn from(_: BadRange) -> Errno {
+        Errno::EFAULT
     }
 }
 

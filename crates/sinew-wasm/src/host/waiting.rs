@@ -15,6 +15,8 @@ pub(crate) const SLEEP: WaitKind = WaitKind::label(3);
 pub(crate) const RECV: WaitKind = WaitKind::label(4);
 pub(crate) const STATE: WaitKind = WaitKind::label(5);
 pub(crate) const SPAWN: WaitKind = WaitKind::label(6);
+pub(crate) const FILES: WaitKind = WaitKind::label(7);
+pub(crate) const POLL: WaitKind = WaitKind::label(11);
 
 static REGISTERED: Once = Once::new();
 
@@ -25,6 +27,8 @@ fn register() {
         RECV.register("host call mk_recv", "");
         STATE.register("host call for state", "");
         SPAWN.register("host call mk_spawn_wasm", "");
+        FILES.register("host call on files", "");
+        POLL.register("host call poll_oneoff", "");
     });
 }
 
@@ -34,14 +38,30 @@ pub(crate) async fn wait<F: Future>(
     kind: WaitKind,
     future: F,
 ) -> F::Output {
+    wait_with(caller, future, || {
+        register();
+        announce(What::of(kind));
+    })
+    .await
+}
+
+/// Waits for `future`, a call of the fd table, which says itself what it waits for.
+pub(crate) async fn wait_for_fd<F: Future>(caller: &mut Caller<'_, GuestState>, future: F) -> F::Output {
+    wait_with(caller, future, || ()).await
+}
+
+async fn wait_with<F: Future>(
+    caller: &mut Caller<'_, GuestState>,
+    future: F,
+    announce: impl Fn(),
+) -> F::Output {
     let mut future = pin!(future);
     let mut waited = false;
     let output = std::future::poll_fn(|context| {
         let polled = future.as_mut().poll(context);
         if polled.is_pending() {
-            register();
             waited = true;
-            announce(What::of(kind));
+            announce();
         }
         polled
     })
