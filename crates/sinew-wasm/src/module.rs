@@ -37,6 +37,13 @@ struct Inner {
     linked: [OnceLock<InstancePre<GuestState>>; StackClass::ALL.len()],
 }
 
+/// Who loads a module. Those of guests are not stored in the cache: a guest must not fill the disk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Host,
+    Guest,
+}
+
 /// What a module exports to be run by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Form {
@@ -56,13 +63,13 @@ impl Engine {
     /// is named.
     pub fn module(&self, name: &str, source: impl AsRef<[u8]>) -> Result<Module, LoadError> {
         let (engine, name, source) = (self.clone(), Box::from(name), Vec::from(source.as_ref()));
-        sinew_io::blocking(move || Module::compile(engine, name, &source))?
+        sinew_io::blocking(move || Module::compile(engine, name, &source, Origin::Host))?
     }
 
-    /// [`module`](Engine::module) for futures.
+    /// [`module`](Engine::module) for a guest that spawns it.
     pub(crate) async fn module_async(&self, name: Box<str>, source: Vec<u8>) -> Result<Module, LoadError> {
         let engine = self.clone();
-        sinew_io::blocking_async(move || Module::compile(engine, name, &source)).await?
+        sinew_io::blocking_async(move || Module::compile(engine, name, &source, Origin::Guest)).await?
     }
 
     /// Loads a module from a file, `.wasm` or `.wat`. It is called by the name of the file without its
@@ -76,14 +83,19 @@ impl Engine {
         sinew_io::blocking(move || {
             let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into();
             let source = std::fs::read(&path).map_err(|error| LoadError::File { path, error })?;
-            Module::compile(engine, name, &source)
+            Module::compile(engine, name, &source, Origin::Host)
         })?
     }
 }
 
 impl Module {
-    fn compile(engine: Engine, name: Box<str>, source: &[u8]) -> Result<Module, LoadError> {
-        let compiled = load_or_compile(&engine.0, engine.0.class(StackClass::None)?, source)
+    fn compile(
+        engine: Engine,
+        name: Box<str>,
+        source: &[u8],
+        origin: Origin,
+    ) -> Result<Module, LoadError> {
+        let compiled = load_or_compile(&engine.0, engine.0.class(StackClass::None)?, source, origin)
             .map_err(|error| LoadError::Invalid { module: name.clone(), error: format!("{error:#}") })?;
         let mut faults = Vec::new();
         let form = check_exports(&compiled, &mut faults);
@@ -185,6 +197,7 @@ fn load_or_compile(
     engine: &EngineInner,
     of_class: &wasmtime::Engine,
     source: &[u8],
+    origin: Origin,
 ) -> wasmtime::Result<wasmtime::Module> {
     let Some(cache) = &engine.cache else {
         return wasmtime::Module::new(of_class, source);
@@ -202,7 +215,9 @@ fn load_or_compile(
         return Ok(module);
     }
     let module = wasmtime::Module::new(of_class, source)?;
-    cache.store(&key, module.serialize().map_err(io::Error::other));
+    if origin == Origin::Host {
+        cache.store(&key, module.serialize().map_err(io::Error::other));
+    }
     Ok(module)
 }
 
