@@ -121,7 +121,7 @@ const STEPS: [Step; 14] = [
         name: "heavy",
         about: "clippy and the tests of sinew-wasm, sinew-wasm-seam and sinew-bench, whose dependencies are large",
         tier: Tier::Ci,
-        budget: Duration::from_secs(240),
+        budget: Duration::from_secs(420),
         run: steps::heavy,
     },
     Step {
