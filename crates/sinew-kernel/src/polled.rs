@@ -26,6 +26,7 @@ use std::pin::Pin;
 use std::task::Poll;
 
 use sinew_core::{ActorId, ExitReason};
+use sinew_fiber::raw::polling;
 use sinew_sched::Raised;
 use sinew_sched::turn::{self, After, Turn, others_wait};
 use sinew_sync::Arc;
@@ -93,7 +94,8 @@ impl Inbox {
 
     /// Waits for the next message. Messages of the system, such as exits and timers, arrive as bytes.
     ///
-    /// It does not return when the actor is to stop: then the future is dropped here.
+    /// It does not return when the actor is to stop: then the future is dropped here. It is woken by the
+    /// waker of the actor, whatever the context that it is polled with.
     pub fn recv(&self) -> impl Future<Output = Message> + Send + '_ {
         std::future::poll_fn(|_| self.poll_recv())
     }
@@ -118,6 +120,11 @@ impl Inbox {
         };
         shared.begin();
         Poll::Ready(message)
+    }
+
+    /// Returns true if a `recv` has found that the actor is to end: whatever polls it must stay pending.
+    pub fn ends(&self) -> bool {
+        self.0.ends.load(Ordering::Relaxed)
     }
 
     /// Takes what there is when more than a message may have come. `None` if there is nothing.
@@ -167,8 +174,11 @@ impl Inbox {
                         return None;
                     }
                 }
-                // An actor that was killed is ended by its task.
-                Event::Kill | Event::Started(_) | Event::Tick(_) => (),
+                Event::Kill => {
+                    shared.ends.store(true, Ordering::Relaxed);
+                    return None;
+                }
+                Event::Started(_) | Event::Tick(_) => (),
             }
         }
     }
@@ -239,17 +249,20 @@ impl<F: Future<Output = Flow> + Send + 'static> Turn for PolledRun<F> {
     fn ended(&self, raised: Option<Raised>) {
         let shared = &*self.inbox.0;
         let cell = &shared.cell;
+        let has_raised = raised.is_some();
         let reason = match (raised, self.flow.take()) {
             (Some(raised), _) => end::reason_of(cell, raised).0,
             (None, Flow::Exit(reason)) => reason,
             (None, _) => ExitReason::Normal,
         };
-        if shared.is_at_message.load(Ordering::Relaxed) && matches!(reason, ExitReason::Error(_)) {
+        if shared.is_at_message.load(Ordering::Relaxed)
+            && (has_raised || matches!(reason, ExitReason::Error(_) | ExitReason::Limit(_)))
+        {
             cell.head.fail();
         }
         cell.close(reason.clone());
         let future = self.future.take();
-        cell.head.contain("the destructor", || drop(future));
+        cell.head.contain("the destructor", || polling(|| drop(future))); // as it was polled
         end::bury(&**cell, &reason);
     }
 }

@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+use sinew_sched::raw::is_cancelled;
 use sinew_sched::turn;
 use sinew_sync::statics::{AtomicU64, Ordering};
 use wasmtime::UpdateDeadline;
@@ -73,12 +74,14 @@ impl Cpu {
 
     /// It has started: from now on its messages count.
     pub(crate) fn started(&mut self) {
-        self.starts = false;
+        (self.starts, self.message) = (false, Duration::ZERO);
     }
 
-    /// A message begins.
+    /// A message begins. What it receives while it starts belongs to its start.
     pub(crate) fn begin_message(&mut self) {
-        self.message = Duration::ZERO;
+        if !self.starts {
+            self.message = Duration::ZERO;
+        }
     }
 
     /// The deadline was set to the next tick.
@@ -107,16 +110,21 @@ impl Cpu {
             self.last = now;
         }
         self.check(limits)?;
+        if is_cancelled() {
+            // Its task ends it at the next turn, or here if it has to be interrupted.
+            return if can_block { Ok(UpdateDeadline::Yield(1)) } else { Err(HostExit::Killed) };
+        }
         let slice = limits.slice.saturating_mul(limits.weight) / DEFAULT_WEIGHT;
-        if now.saturating_sub(self.slice_start) < slice {
+        if can_block {
+            let is_over = now.saturating_sub(self.slice_start) >= slice;
+            return Ok(if is_over { UpdateDeadline::Yield(1) } else { UpdateDeadline::Continue(1) });
+        }
+        if self.starts || self.message < slice {
             return Ok(UpdateDeadline::Continue(1));
         }
-        if can_block {
-            return Ok(UpdateDeadline::Yield(1));
-        }
         Err(HostExit::Limit(format!(
-            "a message took more than {slice:?} of CPU time, which is the limit without a stack; give the guest a stack class, \
-             or a longer slice"
+            "a message took more than {slice:?} of CPU time, which is the limit without a stack; give the \
+             guest a stack class, or a longer slice"
         )))
     }
 

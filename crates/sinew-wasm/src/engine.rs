@@ -50,6 +50,8 @@ pub(crate) struct Inner {
     pub(crate) ticker: Ticker,
     pub(crate) memory: Arc<MemoryBudget>,
     pub(crate) cpu_times: Arc<CpuTimes>,
+    /// Failures name source lines.
+    pub(crate) source_lines: bool,
 }
 
 /// The options of an [`Engine`].
@@ -58,6 +60,7 @@ pub(crate) struct Inner {
 pub struct EngineBuilder {
     memory: usize,
     cache: Option<PathBuf>,
+    source_lines: bool,
 }
 
 impl Engine {
@@ -72,7 +75,7 @@ impl Engine {
 
     /// Returns the options of an engine.
     pub fn builder() -> EngineBuilder {
-        EngineBuilder { memory: usize::MAX, cache: None }
+        EngineBuilder { memory: usize::MAX, cache: None, source_lines: false }
     }
 
     /// Returns the CPU time that a guest has used; `None` if there is no such guest. It is counted at the
@@ -113,6 +116,14 @@ impl EngineBuilder {
         self
     }
 
+    /// Has failures of guests name source lines, if their modules have debug information (DWARF). Off by
+    /// default: reading it takes memory and time that no limit bounds, so turn it on for modules that you trust.
+    /// Modules that guests spawn have none.
+    pub fn source_lines(mut self, source_lines: bool) -> EngineBuilder {
+        self.source_lines = source_lines;
+        self
+    }
+
     /// Creates the engine.
     ///
     /// # Errors
@@ -130,6 +141,7 @@ impl EngineBuilder {
             ticker: Ticker::start().map_err(EngineError::Thread)?,
             memory: Arc::new(MemoryBudget::new(self.memory)),
             cpu_times: Arc::default(),
+            source_lines: self.source_lines,
         };
         inner.tick(&first);
         let _ = inner.classes[StackClass::None as usize].set(first); // it is the first

@@ -14,6 +14,8 @@ pub(crate) enum HostExit {
     Limit(String),
     /// It has called `proc_exit`.
     Code(i32),
+    /// It was killed or cancelled while it computed.
+    Killed,
 }
 
 impl fmt::Display for HostExit {
@@ -21,6 +23,7 @@ impl fmt::Display for HostExit {
         match self {
             HostExit::Limit(text) => f.write_str(text),
             HostExit::Code(code) => write!(f, "exit code {code}"),
+            HostExit::Killed => f.write_str("killed"),
         }
     }
 }
@@ -55,6 +58,7 @@ pub(crate) fn reason(error: &wasmtime::Error, during: During, debug: Option<&Deb
     match error.downcast_ref::<HostExit>() {
         Some(HostExit::Limit(text)) => return ExitReason::Limit(text.as_str().into()),
         Some(HostExit::Code(0)) => return ExitReason::Normal,
+        Some(HostExit::Killed) => return ExitReason::Killed,
         Some(HostExit::Code(code)) => {
             return Failure::new(format!("exit code {code}")).into();
         }

@@ -22,6 +22,7 @@ pub struct Limits {
     pub(crate) message_cpu: Option<Duration>,
     pub(crate) total_cpu: Option<Duration>,
     pub(crate) copy: usize,
+    pub(crate) message_bytes: usize,
     pub(crate) payload_area: usize,
     pub(crate) log_lines: u32,
     pub(crate) state_bytes: usize,
@@ -43,6 +44,7 @@ impl Default for Limits {
             message_cpu: None,
             total_cpu: None,
             copy: 16 << 20,
+            message_bytes: 64 << 10,
             payload_area: 64 << 10,
             log_lines: 1_000,
             state_bytes: 1 << 20,
@@ -102,6 +104,12 @@ impl Limits {
     /// calls fail.
     pub fn copy(mut self, bytes: usize) -> Limits {
         self.copy = bytes;
+        self
+    }
+
+    /// Limits the bytes of a message that it sends. Defaults to 64 KiB: `mk_send` returns 0 for more.
+    pub fn message_bytes(mut self, bytes: usize) -> Limits {
+        self.message_bytes = bytes;
         self
     }
 

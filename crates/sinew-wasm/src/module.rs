@@ -69,7 +69,12 @@ impl Engine {
     /// [`module`](Engine::module) for a guest that spawns it.
     pub(crate) async fn module_async(&self, name: Box<str>, source: Vec<u8>) -> Result<Module, LoadError> {
         let engine = self.clone();
-        sinew_io::blocking_async(move || Module::compile(engine, name, &source, Origin::Guest)).await?
+        sinew_io::blocking_async(move || {
+            let module = Module::compile(engine, name, &source, Origin::Guest)?;
+            module.link(module.default_class())?; // here, and not on the stack of the guest
+            Ok(module)
+        })
+        .await?
     }
 
     /// Loads a module from a file, `.wasm` or `.wat`. It is called by the name of the file without its
@@ -103,7 +108,7 @@ impl Module {
         let Some(form) = form.filter(|_| faults.is_empty()) else {
             return Err(LoadError::NotAnActor { module: name, faults });
         };
-        let (debug, linked) = (DebugInfo::of(source), [const { OnceLock::new() }; StackClass::ALL.len()]);
+        let (debug, linked) = (debug_info(&engine, source, origin), [const { OnceLock::new() }; StackClass::ALL.len()]);
         let name = name.into();
         Ok(Module(Arc::new(Inner { engine, name, compiled, form, debug, imports, linked })))
     }
@@ -219,6 +224,11 @@ fn load_or_compile(
         cache.store(&key, module.serialize().map_err(io::Error::other));
     }
     Ok(module)
+}
+
+/// The source lines of a module, if they are wanted.
+fn debug_info(engine: &Engine, source: &[u8], origin: Origin) -> Option<sinew_sync::Arc<DebugInfo>> {
+    if engine.0.source_lines && origin == Origin::Host { DebugInfo::of(source) } else { None }
 }
 
 /// What it is run by. Notes each fault.

@@ -81,6 +81,9 @@ enum Payloads {
 
 const WASM_PAGE: usize = 64 << 10;
 
+/// The lowest address of a payload: a pointer of zero means that there is none.
+const LOWEST_PAYLOAD: usize = 16;
+
 impl Instantiated {
     async fn new(linked: &Linked, inbox: &Inbox) -> wasmtime::Result<Instantiated> {
         let Linked { module, profile, instance: pre } = linked;
@@ -204,8 +207,10 @@ impl Payloads {
     /// Adds an area to the end of the memory.
     fn add_area(memory: Memory, store: &mut Store<GuestState>) -> wasmtime::Result<Payloads> {
         let size = store.data().profile.options.limits.payload_area;
-        let start = memory.data_size(&*store);
-        if size > 0 && memory.grow(store.as_context_mut(), size.div_ceil(WASM_PAGE) as u64).is_err() {
+        let end = memory.data_size(&*store);
+        let start = end.max(LOWEST_PAYLOAD);
+        let grown = (start + size - end).div_ceil(WASM_PAGE) as u64;
+        if size > 0 && memory.grow(store.as_context_mut(), grown).is_err() {
             let text = format!(
                 "its memory cannot grow by the {size} bytes of the area for payloads; let the module export \
                  `mk_alloc` and `mk_free`, or declare a larger maximum, or raise its limit of memory"

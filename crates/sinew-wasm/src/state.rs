@@ -1,5 +1,6 @@
 //! What the host has for a running guest: the data of its store.
 
+use std::mem;
 use std::sync::Arc;
 
 use sinew_kernel::raw::Inbox;
@@ -27,6 +28,8 @@ pub(crate) struct GuestState {
     /// Bytes that it has of the engine's budget.
     memory_bytes: usize,
     table_elements: usize,
+    /// Bytes that were taken for the growth of a memory that is under way.
+    growing: usize,
 }
 
 /// Bytes of an element of a table.
@@ -45,6 +48,7 @@ impl GuestState {
             fds: None,
             memory_bytes: 0,
             table_elements: 0,
+            growing: 0,
         }
     }
 
@@ -116,20 +120,41 @@ impl GuestState {
 }
 
 impl ResourceLimiter for GuestState {
-    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         let more = desired.saturating_sub(current);
         let sum = self.memory_bytes.saturating_add(more);
-        let grows = sum <= self.profile.options.limits.memory && self.take(more);
+        let may = maximum.is_none_or(|maximum| desired <= maximum);
+        let grows = may && sum <= self.profile.options.limits.memory && self.take(more);
+        self.growing = 0;
         if grows {
-            self.memory_bytes = sum;
+            (self.memory_bytes, self.growing) = (sum, more);
         }
         Ok(grows)
     }
 
-    fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+    fn memory_grow_failed(&mut self, _: wasmtime::Error) -> wasmtime::Result<()> {
+        let more = mem::take(&mut self.growing);
+        self.memory_bytes -= more;
+        self.profile.memory.give_back(more);
+        Ok(())
+    }
+
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         let more = desired.saturating_sub(current);
         let sum = self.table_elements.saturating_add(more);
-        let grows = sum <= self.profile.options.limits.table_elements
+        let may = maximum.is_none_or(|maximum| desired <= maximum);
+        let grows = may
+            && sum <= self.profile.options.limits.table_elements
             && self.take(more.saturating_mul(TABLE_ELEMENT));
         if grows {
             self.table_elements = sum;

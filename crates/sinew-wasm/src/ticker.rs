@@ -135,6 +135,7 @@ impl State {
                 idle += 1;
             } else {
                 self.park();
+                idle = 0;
                 continue;
             }
             park_timeout(TICK);

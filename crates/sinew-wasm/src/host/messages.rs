@@ -1,10 +1,10 @@
 //! Module `env`: sending and receiving.
 
-use std::future::Future;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use sinew_kernel::raw::Inbox;
 use sinew_kernel::{ActorId, Kind, Message, Payload};
 use sinew_sched::sleep_async;
 use wasmtime::Caller;
@@ -132,6 +132,9 @@ pub(super) const CALLS: &[HostCall] = &[
 fn send(caller: &mut Guest<'_>, dest: i64, kind: i32, payload: Payload) -> bool {
     let (dest, kind) = (ActorId::from_u64(dest.cast_unsigned()), Kind(kind.cast_unsigned()));
     let state = caller.state();
+    if payload.bytes().len() > state.profile.options.limits.message_bytes {
+        return false;
+    }
     let node = state.inbox.ctx().node();
     if dest != state.source && dest != state.inbox.id() && !state.profile.options.grants.may_send(node, dest)
     {
@@ -173,13 +176,16 @@ async fn recv(caller: &mut Guest<'_>, place: [i32; 5], timeout: Option<Duration>
     let inbox = caller.state().inbox.clone();
     let received = match timeout {
         None => Some(wait(caller, RECV, inbox.recv()).await),
-        Some(Duration::ZERO) => wait(caller, RECV, look_once(inbox.recv())).await,
+        Some(Duration::ZERO) => wait(caller, RECV, look_once(&inbox)).await,
         Some(timeout) => {
             let mut timer = pin!(sleep_async(timeout));
             let mut received = pin!(inbox.recv());
             let first = std::future::poll_fn(|context| {
                 if let Poll::Ready(message) = received.as_mut().poll(context) {
                     return Poll::Ready(Some(message));
+                }
+                if inbox.ends() {
+                    return Poll::Pending;
                 }
                 timer.as_mut().poll(context).map(|()| None)
             });
@@ -199,12 +205,12 @@ async fn recv(caller: &mut Guest<'_>, place: [i32; 5], timeout: Option<Duration>
     }
 }
 
-/// What `future` gives at once, after others had a turn.
-async fn look_once<F: Future>(future: F) -> Option<F::Output> {
+/// The next message, if there is one after others had a turn.
+async fn look_once(inbox: &Inbox) -> Option<Message> {
     yield_once().await;
-    let mut future = pin!(future);
-    std::future::poll_fn(|context| match future.as_mut().poll(context) {
-        Poll::Ready(output) => Poll::Ready(Some(output)),
+    std::future::poll_fn(|_| match inbox.poll_recv() {
+        Poll::Ready(message) => Poll::Ready(Some(message)),
+        Poll::Pending if inbox.ends() => Poll::Pending,
         Poll::Pending => Poll::Ready(None),
     })
     .await

@@ -137,6 +137,58 @@ fn a_guest_without_a_stack_is_ended_at_the_end_of_its_slice() {
     assert!(reason.starts_with("limit exceeded: a message took more than 10ms of CPU time"), "{reason}");
 }
 
+/// Computes for as many rounds of a loop as its kind says, and stops at kind 0.
+const COMPUTES: &str = r#"(module
+    (func (export "handle_message") (param $rounds i32) (param i64 i32 i32) (result i32)
+        (local $left i32)
+        (if (i32.eqz (local.get $rounds)) (then (return (i32.const 0))))
+        (local.set $left (local.get $rounds))
+        (loop $again (br_if $again (local.tee $left (i32.sub (local.get $left) (i32.const 1)))))
+        (i32.const 1)))"#;
+
+#[test]
+fn the_limit_of_a_message_without_a_stack_is_for_each_message_and_not_for_all_that_wait() {
+    let (engine, node) = (Engine::new().unwrap(), Node::new());
+    let computes = engine.module("computes", COMPUTES).unwrap();
+    let guest = node.wasm(&computes).spawn().unwrap();
+    let tell = |kind| guest.tell(Message::new(guest.id(), Kind(kind), Payload::default())).unwrap();
+    (0..200).for_each(|_| tell(1_000_000)); // together far more than a slice, each far less
+    tell(0);
+    assert_eq!(guest.join().unwrap(), ExitReason::Normal);
+}
+
+#[test]
+fn a_guest_without_a_stack_is_killed_in_the_middle_of_a_long_slice() {
+    let (engine, node) = (Engine::new().unwrap(), Node::new());
+    let spin = module(&engine, "spin");
+    let guest = node.wasm(Guest::new(&spin).limits(Limits::default().slice(Duration::from_secs(3_600))));
+    let guest = guest.spawn().unwrap();
+    guest.tell(Message::new(guest.id(), Kind(1), Payload::default())).unwrap();
+    while engine.cpu_time(guest.id()).is_none() {
+        std::thread::yield_now(); // until it computes
+    }
+    guest.kill();
+    assert_eq!(guest.join().unwrap(), ExitReason::Killed);
+    assert_eq!(node.zombies(), []);
+}
+
+#[test]
+fn a_guest_that_looks_for_messages_in_a_loop_can_be_stopped() {
+    let (engine, node) = (Engine::new().unwrap(), Node::new());
+    let looks = engine.module("looks", r#"(module
+        (import "env" "mk_recv_timeout" (func $recv (param i32 i32 i32 i32 i32 i32) (result i32)))
+        (memory (export "memory") 1)
+        (func (export "handle_message") (param i32 i64 i32 i32) (result i32)
+            (loop $again
+                (drop (call $recv (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)))
+                (br $again))
+            (unreachable)))"#);
+    let guest = node.wasm(&looks.unwrap()).spawn().unwrap();
+    guest.tell(Message::new(guest.id(), Kind(1), Payload::default())).unwrap();
+    guest.stop();
+    assert_eq!(guest.join().unwrap(), ExitReason::Shutdown);
+}
+
 #[test]
 fn budgets_of_cpu_time_end_a_guest() {
     let (engine, node) = (Engine::new().unwrap(), Node::new());
@@ -162,7 +214,7 @@ fn budgets_of_cpu_time_end_a_guest() {
         (func (export "handle_message") (param i32 i64 i32 i32) (result i32) i32.const 1))"#,
     );
     for class in [StackClass::None, StackClass::Small] {
-        let limits = Limits::default().start_cpu(Duration::from_millis(20)).slice(Duration::from_secs(1));
+        let limits = Limits::default().start_cpu(Duration::from_millis(20));
         let guest =
             node.wasm(Guest::new(starts.as_ref().unwrap()).stack(class).limits(limits)).spawn().unwrap();
         assert_eq!(

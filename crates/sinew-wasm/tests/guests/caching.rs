@@ -39,7 +39,7 @@ impl Place {
     }
 
     fn engine(&self) -> Engine {
-        Engine::builder().cache(&self.0).build().unwrap()
+        Engine::builder().cache(&self.0).source_lines(true).build().unwrap()
     }
 
     /// The paths of all files whose names end as this.
@@ -107,7 +107,10 @@ fn a_cached_module_runs_and_fails_in_every_class_as_if_compiled() {
     let (place, node) = (Place::new(), Node::new());
     module(&place.engine(), "echo_dwarf");
     let engine = place.engine();
-    let (cached, compiled) = (module(&engine, "echo_dwarf"), module(&Engine::new().unwrap(), "echo_dwarf"));
+    let (cached, compiled) = (
+        module(&engine, "echo_dwarf"),
+        module(&Engine::builder().source_lines(true).build().unwrap(), "echo_dwarf"),
+    );
     assert_eq!(counted(&engine), [1, 0, 0, 0]);
     let peer = Peer::new(&node);
     for class in StackClass::ALL {

@@ -63,7 +63,7 @@ fn a_failure_is_an_error_exit_with_its_kind_and_the_functions_that_were_called()
 
 #[test]
 fn a_module_with_debug_information_names_source_lines() {
-    let (engine, node) = (Engine::new().unwrap(), Node::new());
+    let (engine, node) = (Engine::builder().source_lines(true).build().unwrap(), Node::new());
     let guest = node.wasm(&module(&engine, "echo_dwarf")).spawn().unwrap();
     Peer::new(&node).send(guest.id(), 203, b"");
     let reason = format!("{:#}", guest.join().unwrap());
@@ -155,6 +155,45 @@ fn a_guest_gets_no_more_memory_than_its_limit_and_the_engine_s() {
     second.kill();
     second.join().unwrap();
     assert_eq!(grow(node.wasm(&module).spawn().unwrap().id(), 1), 2, "there is again");
+}
+
+#[test]
+fn a_growth_that_fails_is_not_charged_to_the_engine() {
+    let grows = r#"(module
+        (import "env" "mk_send_u32" (func $send (param i64 i32 i32) (result i32)))
+        (memory (export "memory") 1 2)
+        (func (export "handle_message") (param i32 i64 i32 i32) (result i32)
+            (drop (call $send (local.get 1) (i32.const 1) (memory.grow (i32.const 1))))
+            (i32.const 1)))"#;
+    let (engine, node) = (Engine::new().unwrap(), Node::new());
+    let (module, peer) = (engine.module("grows", grows).unwrap(), Peer::new(&node));
+    let guest = node.wasm(&module).spawn().unwrap();
+    for _ in 0..100 {
+        assert_eq!(peer.ask(guest.id(), 1, b"").1, (-1_i32).to_le_bytes(), "the area has the second page");
+    }
+    assert_eq!(engine.memory_used(), 2 * 65536);
+}
+
+#[test]
+fn a_payload_is_placed_in_a_memory_that_was_empty() {
+    let first = r#"(module
+        (import "env" "mk_send_u32" (func $send (param i64 i32 i32) (result i32)))
+        (memory (export "memory") 0)
+        (func (export "handle_message") (param i32 i64 i32 i32) (result i32)
+            (call $send (local.get 1) (i32.const 1) (i32.load8_u (local.get 2)))))"#;
+    let (engine, node) = (Engine::new().unwrap(), Node::new());
+    let guest = node.wasm(&engine.module("first", first).unwrap()).spawn().unwrap();
+    assert_eq!(Peer::new(&node).ask(guest.id(), 1, b"A").1, 65_u32.to_le_bytes());
+}
+
+#[test]
+fn a_message_that_is_too_large_is_not_sent() {
+    let (engine, node) = (Engine::new().unwrap(), Node::new());
+    let (echo, peer) = (module(&engine, "echo"), Peer::new(&node));
+    let small = Guest::new(&echo).limits(Limits::default().message_bytes(3));
+    let guest = node.wasm(small).spawn().unwrap();
+    peer.send(guest.id(), PING, b"four");
+    assert_eq!(peer.ask(guest.id(), PING, b"3!!"), (PONG, b"3!!".to_vec()), "and not the first one");
 }
 
 #[test]

@@ -20,12 +20,12 @@ pub(in crate::host) const CALLS: &[HostCall] = &[
     // poll_oneoff(subscriptions*, events*, count, count*): waits until one of the clocks has come to its time, or one of the
     // file descriptors is ready, and gives an event for each that is. What is wrong with one subscription is the error
     // of its event: EBADF, EINVAL for a clock, ENOTSUP for a clock of CPU time.
-    // EINVAL for no subscription and for more than 4,096, EFAULT, ECANCELED; EDEADLK if it has to wait without a stack.
+    // EINVAL for no subscription and for more than 256, EFAULT, ECANCELED; EDEADLK if it has to wait without a stack.
     blocking_call!(poll_oneoff(subscriptions: i32, events: i32, count: i32, reported: i32)),
 ];
 
 /// The subscriptions of one call at most.
-const MOST_SUBSCRIPTIONS: usize = 4096;
+const MOST_SUBSCRIPTIONS: usize = 256;
 
 /// The bytes of a subscription.
 const SUBSCRIPTION: usize = 48;

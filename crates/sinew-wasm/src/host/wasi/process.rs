@@ -18,7 +18,7 @@ pub(in crate::host) const CALLS: &[HostCall] = &[
     call!(environ_sizes_get(count: i32, size: i32)),
     // environ_get(list*, text*): as args_get, with `NAME=value`. EFAULT.
     call!(environ_get(list: i32, text: i32)),
-    // random_get(buffer*, size): random bytes of the system. EFAULT; E2BIG for more than `Limits::copy`.
+    // random_get(buffer*, size): random bytes of the system. EFAULT; E2BIG for more than 1 MiB or `Limits::copy`.
     call!(random_get(buffer: i32, size: i32)),
     // sched_yield(): lets other actors run. EDEADLK without a stack.
     blocking_call!(sched_yield()),
@@ -95,9 +95,12 @@ fn put_texts(caller: &mut Guest<'_>, texts: &[Vec<u8>], list: i32, start: i32) -
     Ok(())
 }
 
+/// Random bytes that one call gives: they are made on the worker.
+const MOST_RANDOM_BYTES: usize = 1 << 20;
+
 fn random_get(caller: &mut Guest<'_>, buffer: i32, size: i32) -> Outcome {
     let buffer = caller.range(buffer, size.cast_unsigned() as usize)?;
-    if buffer.len() > caller.state().profile.options.limits.copy {
+    if buffer.len() > caller.state().profile.options.limits.copy.min(MOST_RANDOM_BYTES) {
         return Err(Errno::E2BIG);
     }
     let mut rest = caller.contents(buffer);
