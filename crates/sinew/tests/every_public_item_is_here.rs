@@ -20,7 +20,7 @@ const LOWER: [&str; 7] = [
 ];
 
 /// Names that programs do not need, with the reason.
-const LEFT_OUT: [(&str, &str); 8] = [
+const LEFT_OUT: [(&str, &str); 10] = [
     ("wire", "messages between nodes, which do not exist yet"),
     ("json", "writes JSON for `Dump::to_json` and `Snapshot::to_json`"),
     ("Intensity", "`Supervisor::max_restarts` takes its parts"),
@@ -29,6 +29,8 @@ const LEFT_OUT: [(&str, &str); 8] = [
     ("NameTable", "keeps the names of a node"),
     ("NameTaken", "the error of `NameTable`; users get `RegisterError`"),
     ("PathTable", "keeps the paths of a node"),
+    ("Errno", "errors of guests, in `sinew-fd`"),
+    ("Inbox", "the messages of an actor that another crate runs; hidden"),
 ];
 
 #[test]
