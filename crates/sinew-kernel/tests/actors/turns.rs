@@ -123,15 +123,18 @@ fn a_busy_worker_takes_an_actor_that_a_thread_outside_has_made_ready_every_61_tu
             node.spawn(quiet).unwrap()
         })
         .collect();
+    let tell_all = || -> Vec<mpsc::Receiver<u64>> {
+        let tell = |quiet: &ActorRef<mpsc::Sender<u64>>| {
+            let (sender, told) = mpsc::channel();
+            quiet.tell(sender).unwrap();
+            told
+        };
+        quiet.iter().map(tell).collect()
+    };
+    // An actor that has not started waits for its first turn, and those that have are made ready behind it.
+    tell_all().into_iter().for_each(|told| drop(told.recv().unwrap()));
     for _ in 0..kit::rounds(5_000) {
-        let told: Vec<_> = quiet
-            .iter()
-            .map(|quiet| {
-                let (sender, told) = mpsc::channel();
-                quiet.tell(sender).unwrap();
-                told
-            })
-            .collect();
+        let told = tell_all();
         let ready = turns.load(Ordering::SeqCst);
         for (place, told) in (1..).zip(told) {
             let later = told.recv().unwrap().saturating_sub(ready);
