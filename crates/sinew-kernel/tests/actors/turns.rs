@@ -132,7 +132,9 @@ fn a_busy_worker_takes_an_actor_that_a_thread_outside_has_made_ready_every_61_tu
         quiet.iter().map(tell).collect()
     };
     // An actor that has not started waits for its first turn, and those that have are made ready behind it.
-    tell_all().into_iter().for_each(|told| drop(told.recv().unwrap()));
+    for told in tell_all() {
+        told.recv().unwrap();
+    }
     for _ in 0..kit::rounds(5_000) {
         let told = tell_all();
         let ready = turns.load(Ordering::SeqCst);
